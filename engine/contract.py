@@ -1,0 +1,490 @@
+"""The one door between the server and a speech engine.
+
+An :class:`Engine` is shared by all callers; an :class:`EngineSession` is one caller's. What passes
+the door is plain data: sample arrays, *orders* going in and *events* coming out, each a msgspec
+struct, so that the same contract holds across a process border (``engine.remote``).
+
+The rules that every engine keeps (``tests/contract`` runs them against each one, direct and across
+the border):
+
+* Audio and orders are one ordered stream: an order acts after the samples offered before it.
+* A position counts input samples *offered* to :meth:`EngineSession.hear`, dropped ones included, from
+  the session's first sample. Milliseconds derived from it are therefore exact on any protocol.
+* Each ``Settings`` gets exactly one ``Applied`` or ``Refused``. No turn is judged before the first
+  ``Settings`` was answered or half a second has passed.
+* Whoever starts a turn or a reply mints its id: turns found by the engine's own detector and the
+  replies of an engine that answers by itself are the engine's; commits and responds are the server's.
+* Every ``ReplyStarted`` is followed by exactly one ``ReplyEnded``, after which nothing more names it.
+  Every ended turn gets exactly one of ``TranscriptCompleted`` and ``TranscriptFailed`` where
+  transcription is on; the joined deltas equal the completed text.
+* No event names a draft: what the engine prepares ahead of a ``Respond`` cannot be heard before it.
+* A session that ended says so as its last event, ``Closed``, with its final counts; afterwards
+  ``hear`` and ``order`` raise :class:`SessionEnded`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any, Literal, Protocol, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+from msgspec import Struct
+
+Samples: TypeAlias = npt.NDArray[np.float32]
+"""Mono sound, contiguous, nominally in -1..1."""
+
+State = Literal["starting", "ready", "degraded", "failed"]
+Modality = Literal["audio", "text"]
+Role = Literal["system", "user", "assistant", "tool"]
+EndReason = Literal["completed", "cancelled", "length", "failed"]
+CloseReason = Literal["closed", "engine_failed", "engine_lost", "too_long"]
+
+
+class _Plain(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Base of everything that is part of an order or event."""
+
+
+class _Tagged(Struct, frozen=True, kw_only=True, omit_defaults=True, tag=True):
+    """Base of everything that passes the door by itself."""
+
+
+# What an engine is ------------------------------------------------------------------------------
+
+
+class Abilities(_Plain):
+    """What an engine can do; the server branches on these facts, never on a name."""
+
+    text: bool = False
+    """It accepts typed user text."""
+    tools: bool = False
+    transcripts: bool = False
+    """It says what the caller said."""
+    instructions: bool = False
+    """Instructions and voice may change while a session runs."""
+    silent_context: bool = False
+    """``Append`` of instructions or thinking that is not spoken."""
+    drafts: bool = False
+    """It prepares replies ahead of ``Respond``."""
+
+
+class EngineInfo(_Plain):
+    """An engine's facts; rates in Hz, mono."""
+
+    name: str
+    input_rate: int
+    output_rate: int
+    replies: Literal["when_told", "by_itself"] = "when_told"
+    tick: int | None = None
+    """Input samples per tick of a clocked engine, or None."""
+    voices: tuple[str, ...] = ()
+    models: tuple[str, ...] = ()
+    capacity: int = 1
+    """Sessions at once."""
+    longest_session: float | None = None
+    """Seconds, or None for no limit."""
+    ahead: float = 10.0
+    """A reply runs at most this many seconds ahead of what ``Played`` has reported."""
+    can: Abilities = Abilities()
+
+
+# Orders -----------------------------------------------------------------------------------------
+
+
+class TurnDetection(_Plain):
+    """How turns are found. ``silence_ms`` None leaves the pause to the engine's own judgement."""
+
+    kind: Literal["none", "server", "semantic"] = "server"
+    threshold: float = 0.5
+    """Speech probability from which sound counts as speech, 0..1."""
+    prefix_ms: int = 300
+    silence_ms: int = 500
+    """Silence that ends a turn (``server`` only)."""
+    eagerness: Literal["low", "medium", "high", "auto"] = "auto"
+    """How soon an unfinished-sounding pause ends the turn (``semantic`` only)."""
+
+
+class Settings(_Tagged):
+    """How to listen and sound from here on."""
+
+    id: str
+    voice: str = ""
+    """Empty: the engine's first."""
+    instructions: str = ""
+    """The role; an engine that replies by itself primes on the first it is given."""
+    turns: TurnDetection | None = None
+    """None: whatever holds now."""
+    transcribe: bool = True
+    language: str = ""
+
+
+class Text(_Tagged):
+    """A piece of a message whose words are known."""
+
+    text: str
+
+
+class Turn(_Tagged):
+    """A piece of a message that was spoken: the transcript of turn ``turn``, once it exists."""
+
+    turn: str
+
+
+Part: TypeAlias = Text | Turn
+
+
+class ToolUse(_Plain):
+    """A tool call as it stands in an assistant's message; ``arguments`` is JSON text."""
+
+    call_id: str
+    name: str
+    arguments: str
+
+
+class Message(_Plain):
+    """One message of the context. ``call_id`` names the call a ``tool`` message answers."""
+
+    role: Role
+    parts: tuple[Part, ...] = ()
+    tool_calls: tuple[ToolUse, ...] = ()
+    call_id: str = ""
+
+
+class Tool(_Plain):
+    """A function that the model may call; ``parameters`` is a JSON schema."""
+
+    name: str
+    description: str = ""
+    parameters: dict[str, Any] = {}
+
+
+class Context(_Tagged):
+    """The conversation as the session owns it, whole, at each change."""
+
+    revision: int
+    messages: tuple[Message, ...] = ()
+    instructions: str = ""
+    tools: tuple[Tool, ...] = ()
+    voice: str = ""
+
+
+class Respond(_Tagged):
+    """Start reply ``reply`` over context ``revision``; ``turn`` is the turn it answers, if any.
+
+    ``messages`` replaces the context's messages for this reply alone (an out-of-band reply), the
+    other fields its settings; None leaves what the context says.
+    """
+
+    reply: str
+    revision: int
+    turn: str | None = None
+    modality: Modality = "audio"
+    messages: tuple[Message, ...] | None = None
+    instructions: str | None = None
+    tools: tuple[Tool, ...] | None = None
+    tool_choice: str = "auto"
+    """``auto``, ``none``, ``required`` or a tool's name."""
+    voice: str | None = None
+    max_tokens: int | None = None
+    verbatim: str | None = None
+    """Speak exactly this text instead of asking a model (a greeting)."""
+
+
+class Cancel(_Tagged):
+    """Stop reply ``reply``; it ends as ``cancelled``. Unknown or ended replies are no error."""
+
+    reply: str
+
+
+class Played(_Tagged):
+    """The caller has been sent ``samples`` output samples of ``reply`` so far."""
+
+    reply: str
+    samples: int
+
+
+class Commit(_Tagged):
+    """Everything heard since the last turn is turn ``turn``, ended now."""
+
+    turn: str
+
+
+class Clear(_Tagged):
+    """Forget what was heard since the last turn."""
+
+
+class Append(_Tagged):
+    """Silent context for an engine that takes it, or the result of a delegation."""
+
+    kind: Literal["instructions", "thinking", "commentary"]
+    text: str
+    delegation: str = ""
+
+
+class Close(_Tagged):
+    """End the session."""
+
+
+Order: TypeAlias = Settings | Context | Respond | Cancel | Played | Commit | Clear | Append | Close
+
+
+# Events -----------------------------------------------------------------------------------------
+
+
+class Applied(_Tagged):
+    """Settings ``id`` hold; ``effective`` is what was made of them."""
+
+    id: str
+    effective: Settings
+
+
+class Refused(_Tagged):
+    """Settings ``id`` were refused because of ``param``; the ones before still hold."""
+
+    id: str
+    param: str
+    message: str
+
+
+class Onset(_Tagged):
+    """Something that may be speech began at ``at``: hold the playout. Never leaves the server."""
+
+    at: int
+
+
+class OnsetDropped(_Tagged):
+    """It was no speech: go on where the playout was held."""
+
+
+class SpeechStarted(_Tagged):
+    """The caller speaks: turn ``turn`` began at ``at``, its prefix included."""
+
+    turn: str
+    at: int
+
+
+class SpeechStopped(_Tagged):
+    """Turn ``turn`` is over but for its judgement; ``at`` includes the silence that told."""
+
+    turn: str
+    at: int
+
+
+class TurnEnded(_Tagged):
+    """Turn ``turn`` stands, from ``start`` to ``end``; it may be answered."""
+
+    turn: str
+    start: int
+    end: int
+
+
+class TurnDropped(_Tagged):
+    """Turn ``turn`` held nothing that was said."""
+
+    turn: str
+
+
+class TranscriptDelta(_Tagged):
+    """More of what turn ``turn`` says; only a part that will not change any more."""
+
+    turn: str
+    text: str
+
+
+class TranscriptCompleted(_Tagged):
+    """What turn ``turn`` says, whole; ``seconds`` of sound were recognised."""
+
+    turn: str
+    text: str
+    seconds: float
+
+
+class TranscriptFailed(_Tagged):
+    """Turn ``turn`` could not be recognised."""
+
+    turn: str
+    message: str
+
+
+class ReplyStarted(_Tagged):
+    """Reply ``reply`` begins (``turn``: the turn it answers, as far as the engine knows)."""
+
+    reply: str
+    turn: str | None = None
+
+
+class ReplyAudio(_Tagged):
+    """The next samples of ``reply``, at the output rate."""
+
+    reply: str
+    pcm: Samples
+
+
+class ReplyText(_Tagged):
+    """The next words of ``reply`` and the output samples ``start``..``end`` that speak them.
+
+    Joined texts are the reply's transcript. A text reply has ``start == end == 0``.
+    """
+
+    reply: str
+    text: str
+    start: int = 0
+    end: int = 0
+
+
+class ToolCall(_Tagged):
+    """``reply`` calls a tool; ``arguments`` is JSON text, complete."""
+
+    reply: str
+    call_id: str
+    name: str
+    arguments: str
+
+
+class Delegation(_Tagged):
+    """``reply`` hands a task to the client."""
+
+    delegation: str
+    reply: str
+    text: str
+
+
+class Usage(_Plain):
+    """Tokens a reply took."""
+
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cached_tokens: int = 0
+
+
+class ReplyEnded(_Tagged):
+    """Nothing more of ``reply`` follows. ``timings`` are seconds per stage, by the stage's name."""
+
+    reply: str
+    reason: EndReason
+    message: str = ""
+    usage: Usage = Usage()
+    timings: dict[str, float] = {}
+
+
+class Fault(_Tagged):
+    """Something failed inside the engine; ``Closed`` follows where the session cannot go on."""
+
+    code: str
+    message: str
+
+
+class Closed(_Tagged):
+    """The session's last event. Counts are input samples: offered, and of these dropped."""
+
+    reason: CloseReason
+    heard: int
+    dropped: int
+    message: str = ""
+
+
+Event: TypeAlias = (
+    Applied
+    | Refused
+    | Onset
+    | OnsetDropped
+    | SpeechStarted
+    | SpeechStopped
+    | TurnEnded
+    | TurnDropped
+    | TranscriptDelta
+    | TranscriptCompleted
+    | TranscriptFailed
+    | ReplyStarted
+    | ReplyAudio
+    | ReplyText
+    | ToolCall
+    | Delegation
+    | ReplyEnded
+    | Fault
+    | Closed
+)
+
+
+# The door ---------------------------------------------------------------------------------------
+
+
+class EngineError(Exception):
+    """An engine cannot do what was asked of it."""
+
+
+class EngineBusy(EngineError):
+    """No place is free; ``retry_after`` seconds is the engine's guess of when to ask again."""
+
+    def __init__(self, retry_after: float) -> None:
+        super().__init__(f"every place is taken; try again in {retry_after:g} s")
+        self.retry_after = retry_after
+
+
+class EngineUnavailable(EngineError):
+    """The engine is not ready: starting, failed or stopped."""
+
+
+class SessionEnded(EngineError):
+    """The session is over; ``closed`` is its last event."""
+
+    def __init__(self, closed: Closed) -> None:
+        super().__init__(f"the session ended: {closed.reason}")
+        self.closed = closed
+
+
+class EngineSession(Protocol):
+    """One caller's stay in an engine."""
+
+    @property
+    def room(self) -> int:
+        """Input samples that can be offered now without any being dropped."""
+
+    def hear(self, pcm: Samples) -> int:
+        """Offers samples at the input rate, any number; returns the room that is left.
+
+        Never blocks. Samples beyond the room push out the oldest unheard ones, which are counted.
+
+        Raises:
+            SessionEnded: the session is over.
+        """
+
+    def order(self, order: Order) -> None:
+        """Gives an order, to act after everything offered before it.
+
+        Raises:
+            SessionEnded: the session is over.
+        """
+
+    def events(self) -> AsyncIterator[Event]:
+        """The session's events in order, up to and including ``Closed``. One reader only."""
+
+
+class Engine(Protocol):
+    """A speech engine, shared by all callers."""
+
+    @property
+    def info(self) -> EngineInfo:
+        """Its facts; whole once ``start`` has returned."""
+
+    @property
+    def state(self) -> State:
+        """Whether it can take callers."""
+
+    async def start(self) -> None:
+        """Loads and warms up; returns when the first caller would be served at full speed.
+
+        Raises:
+            EngineError: it cannot be had; the message says what to do.
+        """
+
+    async def open(self) -> EngineSession:
+        """Takes a place for one caller.
+
+        Raises:
+            EngineBusy: every place is taken.
+            EngineUnavailable: it is not ready.
+        """
+
+    async def stop(self) -> None:
+        """Closes every session and frees what it holds; safe to call twice."""

@@ -1,0 +1,246 @@
+"""What a session tells its protocol adapters, in order, independent of any protocol.
+
+An adapter renders happenings into its protocol's events and adds nothing of its own: order, ids and
+exactly-once are the session's. Times are whole milliseconds of the caller's sound (samples offered);
+``Item`` and its states are :mod:`server.conversation`'s. Errors that answer a request are not here:
+the request raises :class:`server.requests.RequestError` and only its sender hears of it.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+from msgspec import Struct
+
+from engine.contract import Modality, Samples, Usage
+from server.conversation import Item
+
+Activity = Literal["listening", "thinking", "speaking"]
+Status = Literal["completed", "cancelled", "incomplete", "failed"]
+Reason = Literal["turn_detected", "client_cancelled", "max_output_tokens", "session_ended"]
+
+
+class _Happening(Struct, frozen=True, kw_only=True):
+    """Base of all happenings."""
+
+
+class SettingsApplied(_Happening):
+    """The update asked for with ``ref`` holds from here on."""
+
+    ref: str
+
+
+class SettingsRefused(_Happening):
+    """The engine refused the update; what held before still holds."""
+
+    ref: str
+    param: str
+    message: str
+
+
+class SpeechStarted(_Happening):
+    """The caller speaks; what is said will be item ``item``."""
+
+    item: str
+    at_ms: int
+
+
+class SpeechStopped(_Happening):
+    item: str
+    at_ms: int
+
+
+class InputCommitted(_Happening):
+    """What the caller said is item ``item``; ``ItemAdded`` and ``ItemDone`` of it follow at once."""
+
+    item: str
+    previous: str | None
+
+
+class InputCleared(_Happening):
+    """Sound not yet committed was forgotten: asked for, or because nothing was said in it."""
+
+
+class IdleTimedOut(_Happening):
+    """Nothing was said for the set time; ``InputCommitted`` of ``item`` and a reply follow."""
+
+    item: str
+    start_ms: int
+    end_ms: int
+
+
+class ItemAdded(_Happening):
+    item: Item
+    previous: str | None
+
+
+class ItemDone(_Happening):
+    item: Item
+    previous: str | None
+
+
+class ItemDeleted(_Happening):
+    item: str
+
+
+class ItemTruncated(_Happening):
+    """Reply item ``item`` now ends at what was heard: ``audio_end_ms`` of its sound."""
+
+    item: str
+    audio_end_ms: int
+
+
+class TranscriptDelta(_Happening):
+    item: str
+    text: str
+
+
+class TranscriptCompleted(_Happening):
+    item: str
+    text: str
+    seconds: float
+
+
+class TranscriptFailed(_Happening):
+    item: str
+    message: str
+
+
+class ReplyStarted(_Happening):
+    """Reply ``reply`` begins; exactly one ``ReplyEnded`` ends it."""
+
+    reply: str
+    modality: Modality
+    voice: str
+    max_tokens: int | None
+    out_of_band: bool
+    metadata: dict[str, str] | None
+
+
+class ReplyItemStarted(_Happening):
+    """Output ``index`` of the reply begins: a message (empty so far) or a function call.
+
+    Unless the reply is out of band the item is in the conversation, behind ``previous``.
+    """
+
+    reply: str
+    index: int
+    item: Item
+    previous: str | None
+
+
+class ReplyText(_Happening):
+    """More of what a message says (an audio reply: its transcript)."""
+
+    reply: str
+    index: int
+    item: str
+    text: str
+
+
+class ReplyAudio(_Happening):
+    """More of how a message sounds, mono at the engine's output rate. Not sent where a leg plays it."""
+
+    reply: str
+    index: int
+    item: str
+    pcm: Samples
+
+
+class ReplyItemEnded(_Happening):
+    """Output ``index`` is whole: ``item`` as it stands (``completed`` or ``incomplete``)."""
+
+    reply: str
+    index: int
+    item: Item
+    previous: str | None
+
+
+class ReplyEnded(_Happening):
+    """Nothing more is made of the reply (its sound may still be playing)."""
+
+    reply: str
+    modality: Modality
+    voice: str
+    max_tokens: int | None
+    out_of_band: bool
+    metadata: dict[str, str] | None
+    status: Status
+    reason: Reason | None
+    error_code: str | None
+    error_message: str | None
+    output: tuple[Item, ...]
+    usage: Usage
+    heard_ms: int
+    """Caller's sound that the reply answers, for usage."""
+    spoken_ms: int
+    """Sound made for it."""
+
+
+class PlayoutStarted(_Happening):
+    """The reply's first sound leaves for the caller (paced playout only)."""
+
+    reply: str
+
+
+class PlayoutStopped(_Happening):
+    """All of the reply's sound has left (paced playout only)."""
+
+    reply: str
+
+
+class PlayoutCleared(_Happening):
+    """What was left of the reply's sound was thrown away (paced playout only)."""
+
+    reply: str
+
+
+class ActivityChanged(_Happening):
+    """What a person at the other end should see the service doing."""
+
+    activity: Activity
+
+
+class Faulted(_Happening):
+    """Something failed on our side; ``fatal`` ends the session."""
+
+    code: str
+    message: str
+    fatal: bool
+
+
+class Ended(_Happening):
+    """The session's last happening: why it ended."""
+
+    reason: str
+    message: str
+
+
+Happening: TypeAlias = (
+    SettingsApplied
+    | SettingsRefused
+    | SpeechStarted
+    | SpeechStopped
+    | InputCommitted
+    | InputCleared
+    | IdleTimedOut
+    | ItemAdded
+    | ItemDone
+    | ItemDeleted
+    | ItemTruncated
+    | TranscriptDelta
+    | TranscriptCompleted
+    | TranscriptFailed
+    | ReplyStarted
+    | ReplyItemStarted
+    | ReplyText
+    | ReplyAudio
+    | ReplyItemEnded
+    | ReplyEnded
+    | PlayoutStarted
+    | PlayoutStopped
+    | PlayoutCleared
+    | ActivityChanged
+    | Faulted
+    | Ended
+)

@@ -1,0 +1,64 @@
+"""A leg: the media side of a call.
+
+WebRTC and telephones implement it. A leg moves frames and knows when they were handed to the network;
+it decides nothing about turns, replies or pacing. ``send`` is called by the pacer, one frame at a
+time, each when it is due, so a leg never holds more than the frame that is on its way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from engine.contract import Samples
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """Sound from the caller, mono at the leg's input rate.
+
+    ``concealed`` samples of it were made up for lost packets; it was ``held`` seconds in the leg.
+    """
+
+    pcm: Samples
+    concealed: int = 0
+    held: float = 0.0
+
+
+class Leg(Protocol):
+    """The media side of one call."""
+
+    @property
+    def input_rate(self) -> int:
+        """Hz, of the frames it yields."""
+
+    @property
+    def output_rate(self) -> int:
+        """Hz, of the samples it takes."""
+
+    @property
+    def frame(self) -> int:
+        """Output samples per frame."""
+
+    def frames(self) -> AsyncIterator[Frame]:
+        """The caller's sound as it arrives, until the leg ends. One reader only."""
+
+    def send(self, pcm: Samples) -> None:
+        """Hands one frame to the network now. After the end it is dropped."""
+
+    def clear(self) -> int:
+        """Forgets frames not yet handed to the network; returns how many samples they held."""
+
+    @property
+    def played(self) -> int:
+        """Output samples handed to the network since the leg began."""
+
+    async def ended(self) -> str:
+        """Waits for the end and says why: ``hangup``, ``peer_lost``, ``never_connected``, ``failed``."""
+
+    def stats(self) -> Mapping[str, float]:
+        """Counters and last figures, by name."""
+
+    async def close(self, reason: str = "hangup") -> None:
+        """Ends the leg; safe to call twice."""
