@@ -1,0 +1,289 @@
+"""Everything an operator can set, in one typed object.
+
+A value comes from the command line, else from the environment (``PARLEY_PORT``, nested names with
+two underscores: ``PARLEY_ENGINE__LLM__URL``), else from the TOML file named by ``--config``, else
+from its default here. The descriptions below are the help text of ``parley serve --help``. A key
+that is not known is an error that names it: a misspelt setting must not be a silent one.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+import tomllib
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    SecretStr,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
+from pydantic_settings import (
+    BaseSettings,
+    CliApp,
+    CliSuppress,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+    SettingsError,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+_PREFIX = "PARLEY_"
+_PROMPTS = ("greeting", "instructions")
+"""What the service is told to say is content: its length is shown, never its words."""
+
+
+class SettingsProblem(Exception):
+    """The settings cannot be used; the message names each key at fault, and never a value."""
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Stage(_Part):
+    """One stage of the engine: embedded where ``url`` is empty, else an endpoint."""
+
+    url: str = Field(
+        default="", description="Base URL of an OpenAI-compatible endpoint; empty: embedded."
+    )
+    key: SecretStr = Field(default=SecretStr(""), description="Key for that endpoint.")
+    model: str = Field(default="", description="The model to use; empty: the engine's default.")
+    voice: str = Field(
+        default="", description="The voice to use (tts only); empty: the model's first."
+    )
+
+
+class EngineChoice(_Part):
+    """Which speech engine answers, and where its stages run."""
+
+    name: str = Field(
+        default="cascade", description="The engine's name; `parley models list` shows them."
+    )
+    stt: Stage = Field(default=Stage(), description="Speech to text.")
+    llm: Stage = Field(default=Stage(), description="The language model.")
+    tts: Stage = Field(default=Stage(), description="Text to speech.")
+
+
+class Limits(_Part):
+    """How long things may take, in seconds."""
+
+    setup: float = Field(default=10.0, gt=0, description="From the answer to a connected call.")
+    idle: float = Field(
+        default=300.0, gt=0, description="Without speech or a client event; then it ends."
+    )
+    session: float = Field(default=3600.0, gt=0, description="Longest session.")
+    grace: float = Field(default=20.0, ge=0, description="A lost call's place is kept this long.")
+    drain: float = Field(
+        default=30.0, ge=0, description="For running sessions to end after SIGTERM."
+    )
+
+
+class Names(_Part):
+    """Names that stock clients send, and the local ones they mean; ``*`` matches anything.
+
+    An empty local name is the engine's default. Clients get their own spelling back.
+    """
+
+    models: dict[str, str] = Field(
+        default={"gpt-realtime*": "", "gpt-4o*-realtime*": "", "parley": ""},
+        description="Models, as asked for by `model=`.",
+    )
+    voices: dict[str, str] = Field(
+        default=dict.fromkeys(
+            ("alloy", "ash", "ballad", "cedar", "coral", "echo", "marin", "sage", "verse"), ""
+        ),
+        description="Voices.",
+    )
+    transcription: dict[str, str] = Field(
+        default={"whisper-1": "", "gpt-4o*-transcribe*": "", "gpt-realtime-whisper*": ""},
+        description="Transcription models.",
+    )
+
+
+def local_name(table: Mapping[str, str], name: str) -> str | None:
+    """The local name that ``name`` means by ``table``, or None where it is not in it."""
+    if name in table:
+        return table[name]
+    return next((local for known, local in table.items() if fnmatchcase(name, known)), None)
+
+
+class ServerSettings(BaseSettings):
+    """Serve voice sessions to browsers (WebRTC) and programs (WebSocket)."""
+
+    model_config = SettingsConfigDict(
+        env_prefix=_PREFIX,
+        env_nested_delimiter="__",
+        extra="forbid",
+        frozen=True,
+        cli_kebab_case=True,
+        cli_implicit_flags=True,
+        cli_hide_none_type=True,
+        cli_avoid_json=True,
+        cli_prog_name="parley serve",
+    )
+
+    config: Path | None = Field(default=None, description="TOML file with any of these settings.")
+    host: str = Field(
+        default="127.0.0.1",
+        description="Address to listen on. Anything but loopback asks callers for a token.",
+    )
+    port: int = Field(
+        default=8300, ge=0, le=65535, description="Port to listen on; 0 picks a free one."
+    )
+    engine: EngineChoice = EngineChoice()
+    capacity: int | None = Field(
+        default=None, ge=1, description="Sessions at once; by default what the engine can carry."
+    )
+    greeting: str = Field(
+        default="", description="Said to every caller first; empty: the caller begins."
+    )
+    instructions: str = Field(
+        default="You are a friendly voice assistant. Answer briefly, in plain spoken words.",
+        description="The role of the assistant, where a client sets none.",
+    )
+    names: Names = Names()
+    limits: Limits = Limits()
+    token: SecretStr | None = Field(
+        default=None,
+        description="Token that callers must show; by default made at start where needed.",
+    )
+    allowed_origins: tuple[str, ...] = Field(
+        default=(),
+        description="Web origins besides our own whose pages may call (https://example.org).",
+    )
+    allowed_hosts: tuple[str, ...] = Field(
+        default=(),
+        description="Host names besides our address that we answer to (voice.example.org).",
+    )
+    trusted_proxies: tuple[str, ...] = Field(
+        default=(),
+        description="Networks of proxies whose X-Forwarded headers are believed (10.0.0.0/8).",
+    )
+    tls: Literal["off", "self-signed"] = Field(
+        default="off", description="Serve https with a self-signed certificate, made once."
+    )
+    tls_cert: Path | None = Field(
+        default=None, description="Serve https with this certificate chain, PEM."
+    )
+    tls_key: Path | None = Field(default=None, description="The certificate's private key, PEM.")
+    webrtc_addresses: tuple[str, ...] = Field(
+        default=(),
+        description="Addresses that calls may use for media; by default what `host` stands for.",
+    )
+    page: bool = Field(default=True, description="Serve the web page at /.")
+    log_level: Literal["debug", "info", "warning", "error"] = Field(
+        default="info", description="Least severe lines to log."
+    )
+    log_format: Literal["auto", "json", "console"] = Field(
+        default="auto", description="Lines for machines or people; auto: people on a terminal."
+    )
+    log_content: bool = Field(
+        default=False,
+        description="Also log what is said. Tell your callers before you turn this on.",
+    )
+    single_process: Annotated[bool, CliSuppress] = Field(
+        default=False, description="Run the engine inside the server's process (for debugging)."
+    )
+
+    @field_validator("trusted_proxies")
+    @classmethod
+    def _networks(cls, networks: tuple[str, ...]) -> tuple[str, ...]:
+        for network in networks:
+            ipaddress.ip_network(network)
+        return networks
+
+    @field_validator("webrtc_addresses")
+    @classmethod
+    def _addresses(cls, addresses: tuple[str, ...]) -> tuple[str, ...]:
+        for address in addresses:
+            ipaddress.ip_address(address)
+        return addresses
+
+    @model_validator(mode="after")
+    def _certificate(self) -> ServerSettings:
+        if (self.tls_cert is None) != (self.tls_key is None):
+            raise ValueError("tls_cert, tls_key: expected both or neither")
+        return self
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """The environment goes before the file, which :func:`load` passes as arguments."""
+        return env_settings, init_settings
+
+
+def load(arguments: Sequence[str]) -> ServerSettings:
+    """The settings that the command line, the environment and the file make together.
+
+    Raises:
+        SettingsProblem: one of them holds something that cannot be used.
+        SystemExit: ``--help`` was asked for, or an option is not known.
+    """
+    _check_environment()
+    try:
+        return CliApp.run(
+            ServerSettings, cli_args=list(arguments), **_file(_config_path(arguments))
+        )
+    except ValidationError as problem:
+        raise SettingsProblem("\n".join(map(_explain, problem.errors()))) from None
+    except SettingsError as problem:
+        raise SettingsProblem(str(problem)) from None
+
+
+def shown(settings: ServerSettings) -> dict[str, Any]:
+    """The settings as they may be logged: secrets masked, prompts by their length."""
+    plain = settings.model_dump(mode="json", exclude_none=True)
+    for name in _PROMPTS:
+        plain[name] = f"{len(plain[name])} characters"
+    return plain
+
+
+def _config_path(arguments: Sequence[str]) -> str | None:
+    for position, argument in enumerate(arguments):
+        if argument.startswith("--config="):
+            return argument.removeprefix("--config=")
+        if argument == "--config" and position + 1 < len(arguments):
+            return arguments[position + 1]
+    return os.environ.get(f"{_PREFIX}CONFIG")
+
+
+def _file(path: str | None) -> dict[str, Any]:
+    if path is None:
+        return {}
+    try:
+        return tomllib.loads(Path(path).read_text(encoding="utf-8"))
+    except OSError as problem:
+        raise SettingsProblem(f"--config: cannot read {path}: {problem.strerror}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as problem:
+        raise SettingsProblem(f"--config: {path} is not TOML: {problem}") from None
+
+
+def _check_environment() -> None:
+    for name in os.environ:
+        if name.upper().startswith(_PREFIX):
+            field = name.upper().removeprefix(_PREFIX).split("__")[0].lower()
+            if field not in ServerSettings.model_fields:
+                raise SettingsProblem(f"{name}: no such setting (environment)")
+
+
+def _explain(problem: Mapping[str, Any]) -> str:
+    key = ".".join(str(part) for part in problem["loc"])
+    if problem["type"] == "extra_forbidden":
+        return f"{key}: no such setting"
+    message = str(problem["msg"]).removeprefix("Value error, ")
+    return f"{key}: {message}" if key else message
