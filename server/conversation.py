@@ -1,6 +1,8 @@
 """The conversation: its items, and the context that a model is given of them. Pure.
 
 The session owns the conversation; an engine only ever sees a copy (:meth:`Conversation.messages`).
+What a reply says is kept word by word with the sound that speaks it, so that an interruption leaves
+exactly the words whose sound had ended, in the item and in every later context alike.
 """
 
 from __future__ import annotations
@@ -8,6 +10,9 @@ from __future__ import annotations
 from typing import Literal
 
 from msgspec import Struct
+from msgspec.structs import replace
+
+from engine.contract import Message, Part, Text, ToolUse, Turn
 
 ItemKind = Literal["message", "function_call", "function_call_output"]
 ItemStatus = Literal["in_progress", "completed", "incomplete"]
@@ -38,3 +43,145 @@ class Item(Struct, frozen=True, kw_only=True):
     name: str = ""
     arguments: str = ""
     output: str = ""
+
+
+class Word(Struct, frozen=True):
+    """A piece of a reply's text and the output sample at which its sound has ended."""
+
+    text: str
+    end: int
+
+
+class UnknownItem(LookupError):
+    """No item has this id."""
+
+
+class DuplicateItem(ValueError):
+    """An item has this id already."""
+
+
+class Conversation:
+    """The items in order. Every change replaces an item; a reader's copy never moves under it."""
+
+    def __init__(self) -> None:
+        self._items: dict[str, Item] = {}
+        self._order: list[str] = []
+        self._words: dict[str, list[Word]] = {}
+
+    def __len__(self) -> int:
+        return len(self._order)
+
+    def __contains__(self, item_id: str) -> bool:
+        return item_id in self._items
+
+    def items(self) -> tuple[Item, ...]:
+        """All items, first to last."""
+        return tuple(self._items[item_id] for item_id in self._order)
+
+    def get(self, item_id: str) -> Item:
+        """The item of that id, or :class:`UnknownItem`."""
+        try:
+            return self._items[item_id]
+        except KeyError:
+            raise UnknownItem(item_id) from None
+
+    def previous(self, item_id: str) -> str | None:
+        """The id of the item before it, or None for the first."""
+        place = self._order.index(self.get(item_id).id)
+        return self._order[place - 1] if place else None
+
+    def add(self, item: Item, after: str | None = None) -> str | None:
+        """Puts ``item`` behind the item ``after`` (None: last; ``root``: first).
+
+        Returns the id of the item before it. Raises :class:`DuplicateItem`, :class:`UnknownItem`.
+        """
+        if item.id in self._items:
+            raise DuplicateItem(item.id)
+        if after is None:
+            place = len(self._order)
+        elif after == "root":
+            place = 0
+        else:
+            place = self._order.index(self.get(after).id) + 1
+        self._items[item.id] = item
+        self._order.insert(place, item.id)
+        return self._order[place - 1] if place else None
+
+    def delete(self, item_id: str) -> None:
+        """Takes the item out."""
+        del self._items[self.get(item_id).id]
+        self._order.remove(item_id)
+        self._words.pop(item_id, None)
+
+    def transcribe(self, item_id: str, text: str) -> Item:
+        """Gives a spoken user message its transcript."""
+        return self._replace(item_id, content=(Content(kind="audio", text=text),))
+
+    def speak(self, item_id: str, text: str, end: int) -> None:
+        """Appends words to a reply's message; their sound ends at output sample ``end``."""
+        item = self.get(item_id)
+        self._words.setdefault(item_id, []).append(Word(text, end))
+        kind = item.content[0].kind if item.content else "audio"
+        so_far = (item.content[0].text or "") if item.content else ""
+        self._replace(item_id, content=(Content(kind=kind, text=so_far + text),))
+
+    def finish(self, item_id: str, status: ItemStatus) -> Item:
+        """Closes an item: nothing is added to it any more."""
+        return self._replace(item_id, status=status)
+
+    def cut(self, item_id: str, heard: int) -> Item:
+        """Leaves of a spoken reply the words whose sound ended within ``heard`` samples.
+
+        A later cut of the same item counts from all that was said, so an estimate can be corrected.
+        """
+        kept = "".join(word.text for word in self._words.get(item_id, ()) if word.end <= heard)
+        content = (Content(kind="audio", text=kept.rstrip()),)
+        return self._replace(item_id, content=content, status="incomplete")
+
+    def unheard(self, item_id: str, heard: int) -> str:
+        """The words of a spoken reply whose sound had not ended within ``heard`` samples."""
+        return "".join(w.text for w in self._words.get(item_id, ()) if w.end > heard).strip()
+
+    def messages(self) -> tuple[Message, ...]:
+        """The context: caller turns with no heard reply between them are one message."""
+        messages: list[Message] = []
+        for item in self.items():
+            message = _message(item)
+            if message is None:
+                continue
+            last = messages[-1] if messages else None
+            if last is not None and _joins(last, message):
+                messages[-1] = replace(
+                    last,
+                    parts=last.parts + message.parts,
+                    tool_calls=last.tool_calls + message.tool_calls,
+                )
+            else:
+                messages.append(message)
+        return tuple(messages)
+
+    def _replace(self, item_id: str, **changes: object) -> Item:
+        item = replace(self.get(item_id), **changes)
+        self._items[item_id] = item
+        return item
+
+
+def _message(item: Item) -> Message | None:
+    """What a model is told of ``item``; None for one that says nothing (a reply nobody heard)."""
+    if item.kind == "function_call":
+        use = ToolUse(call_id=item.call_id, name=item.name, arguments=item.arguments)
+        return Message(role="assistant", tool_calls=(use,))
+    if item.kind == "function_call_output":
+        return Message(role="tool", parts=(Text(text=item.output),), call_id=item.call_id)
+    parts = tuple(part for content in item.content if (part := _part(item, content)))
+    return Message(role=item.role, parts=parts) if parts else None
+
+
+def _part(item: Item, content: Content) -> Part | None:
+    if content.text is None:
+        return Turn(turn=item.turn) if item.turn else None
+    return Text(text=content.text) if content.text else None
+
+
+def _joins(last: Message, message: Message) -> bool:
+    return last.role == message.role and last.role in ("user", "assistant")

@@ -1,0 +1,304 @@
+"""Playout: what was made of a reply, what was handed out, and what was heard. Pure.
+
+There are two kinds, chosen by how a caller is reached. :class:`Paced` is exact: it hands out one
+frame at a time, each when it is due, so whatever was not handed out can still be held back, faded or
+thrown away. :class:`HandedOver` is for clients that take sound as it is made and play it themselves:
+what they have heard is estimated from its duration until they say so.
+
+Samples are mono at the engine's output rate; times are nanoseconds on the caller's clock.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+
+from engine.contract import Samples
+
+FADE = 0.020
+"""Seconds over which sound is faded when it is held or cut: no click, and inaudible as delay."""
+
+SECOND = 1_000_000_000
+
+
+class Playout(Protocol):
+    """What a session asks of either kind."""
+
+    def push(self, reply: str, pcm: Samples, now: int) -> None:
+        """Takes the next sound of ``reply``."""
+
+    def finish(self, reply: str) -> None:
+        """Says that no more sound of ``reply`` follows."""
+
+    def hold(self) -> None:
+        """Stops handing out, behind a fade, until released or cut."""
+
+    def release(self) -> None:
+        """Goes on where it was held."""
+
+    def cut(self, now: int) -> dict[str, int]:
+        """Throws away everything not yet heard.
+
+        Returns the heard samples of each reply that was cut short.
+        """
+
+    def heard(self, reply: str, now: int) -> int:
+        """Samples of ``reply`` the caller has heard."""
+
+    def playing(self, now: int) -> str | None:
+        """The reply that is being heard, if any."""
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """A frame to be sent now, and the replies that began or ended with it."""
+
+    pcm: Samples
+    started: str | None = None
+    stopped: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
+class _Sound:
+    """A reply's sound that waits; ``read`` samples of it were handed out."""
+
+    reply: str
+    chunks: deque[Samples] = field(default_factory=deque)
+    waiting: int = 0
+    read: int = 0
+    finished: bool = False
+
+    def push(self, pcm: Samples) -> None:
+        self.chunks.append(pcm)
+        self.waiting += len(pcm)
+
+    def take(self, samples: int) -> Samples:
+        """Up to ``samples`` of it, in order."""
+        pieces: list[Samples] = []
+        wanted = min(samples, self.waiting)
+        self.waiting -= wanted
+        self.read += wanted
+        while wanted:
+            chunk = self.chunks.popleft()
+            if len(chunk) > wanted:
+                self.chunks.appendleft(chunk[wanted:])
+                chunk = chunk[:wanted]
+            wanted -= len(chunk)
+            pieces.append(chunk)
+        return np.concatenate(pieces) if pieces else np.zeros(0, np.float32)
+
+    def put_back(self, pcm: Samples) -> None:
+        """Undoes the last ``take``."""
+        self.chunks.appendleft(pcm)
+        self.waiting += len(pcm)
+        self.read -= len(pcm)
+
+
+class Paced:
+    """Exact playout, a frame at a time, on a grid that starts with a reply's first sample.
+
+    Args:
+        rate: Hz.
+        frame: samples per frame.
+        allowance: seconds between handing out and hearing (network, the client's buffers).
+    """
+
+    def __init__(self, rate: int, frame: int, allowance: float = 0.05) -> None:
+        self._rate = rate
+        self._frame = frame
+        self._period = frame * SECOND // rate
+        self._allowance = round(allowance * rate)
+        self._fade = round(FADE * rate)
+        self._queue: deque[_Sound] = deque()
+        self._heard: dict[str, int] = {}
+        self._due: int | None = None
+        self._held = False
+        self._fading: list[Samples] = []
+        self._rising = 0
+        self._tail: Samples | None = None
+
+    def push(self, reply: str, pcm: Samples, now: int) -> None:
+        if not self._queue or self._queue[-1].reply != reply:
+            self._queue.append(_Sound(reply))
+        self._queue[-1].push(pcm)
+        if self._due is None:
+            self._due = now
+
+    def finish(self, reply: str) -> None:
+        for sound in self._queue:
+            if sound.reply == reply:
+                sound.finished = True
+
+    def hold(self) -> None:
+        if not self._held:
+            self._held = True
+            self._fading = []
+
+    def release(self) -> None:
+        if self._held:
+            self._held = False
+            self._rewind()
+            self._rising = self._fade
+
+    def cut(self, now: int) -> dict[str, int]:
+        allowance = 0 if self._held else self._allowance
+        if self._held:
+            self._rewind()
+        cut = {sound.reply: max(0, sound.read - allowance) for sound in self._queue}
+        if self._queue and not self._held and self._queue[0].read:
+            tail = self._queue[0].take(self._fade)
+            self._tail = tail * _ramp(len(tail))
+        self._heard.update(cut)
+        self._queue.clear()
+        self._held = False
+        self._rising = 0
+        return cut
+
+    def heard(self, reply: str, now: int) -> int:
+        for sound in self._queue:
+            if sound.reply == reply:
+                return max(0, sound.read - self._allowance)
+        return self._heard.get(reply, 0)
+
+    def playing(self, now: int) -> str | None:
+        return self._queue[0].reply if self._queue and self._queue[0].read else None
+
+    def handed(self, reply: str) -> int:
+        """Samples of ``reply`` handed out so far."""
+        return next((s.read for s in self._queue if s.reply == reply), self._heard.get(reply, 0))
+
+    def due(self) -> int | None:
+        """When the next frame is due, or None while there is nothing to hand out."""
+        return self._due
+
+    def take(self, now: int) -> Taken | None:
+        """The frame that is due at ``now``, if one is ready. A late frame never makes a burst."""
+        if self._due is None or now < self._due:
+            return None
+        taken = self._tail_frame() or self._next_frame()
+        if taken is None:
+            self._due = None
+            return None
+        self._due += self._period
+        if self._due <= now:
+            self._due = now + self._period
+        return taken
+
+    def resume_at(self, now: int) -> None:
+        """Starts the grid anew after a release, a finish or a cut left something to hand out."""
+        if self._due is None and (self._queue or self._tail is not None):
+            self._due = now
+
+    def _tail_frame(self) -> Taken | None:
+        if self._tail is None:
+            return None
+        pcm, self._tail = self._tail[: self._frame], self._tail[self._frame :]
+        if not len(self._tail):
+            self._tail = None
+        return Taken(_padded(pcm, self._frame))
+
+    def _next_frame(self) -> Taken | None:
+        if not self._queue:
+            return None
+        if self._held and (not self._queue[0].read or self._faded() >= self._fade):
+            return None
+        sound = self._queue[0]
+        if sound.waiting < self._frame and not sound.finished:
+            return None
+        started = sound.reply if sound.read == 0 else None
+        pcm = _padded(self._shaped(sound.take(self._frame)), self._frame)
+        return Taken(pcm, started, self._retire())
+
+    def _retire(self) -> tuple[str, ...]:
+        """Drops sounds that were handed out whole; a fade may still call the last one back."""
+        stopped: list[str] = []
+        while self._queue and self._queue[0].finished and not self._queue[0].waiting:
+            if self._held and self._faded() < self._fade:
+                break
+            done = self._queue.popleft()
+            self._heard[done.reply] = done.read
+            stopped.append(done.reply)
+        return tuple(stopped)
+
+    def _shaped(self, pcm: Samples) -> Samples:
+        if self._held:
+            done = self._faded()
+            self._fading.append(pcm)
+            gain = _ramp(self._fade)[done : done + len(pcm)]
+            return pcm * np.pad(gain, (0, len(pcm) - len(gain)))
+        if self._rising:
+            rise = 1 - _ramp(self._fade)[self._fade - self._rising :][: len(pcm)]
+            self._rising = max(0, self._rising - len(pcm))
+            return np.concatenate((pcm[: len(rise)] * rise, pcm[len(rise) :])).astype(np.float32)
+        return pcm
+
+    def _faded(self) -> int:
+        return sum(map(len, self._fading))
+
+    def _rewind(self) -> None:
+        """What was faded out was not really heard: it is played again, or counts as unheard."""
+        for pcm in reversed(self._fading):
+            self._queue[0].put_back(pcm)
+        self._fading = []
+
+
+class HandedOver:
+    """Playout by a client that is sent sound as fast as it is made.
+
+    Its player is taken to start at once and to play without gaps; what it has heard is corrected by
+    the client's own report (a truncation), which is the session's business.
+    """
+
+    def __init__(self, rate: int) -> None:
+        self._rate = rate
+        self._order: deque[str] = deque()
+        self._handed: dict[str, int] = {}
+        self._ends: dict[str, int] = {}
+        self._end = 0
+
+    def push(self, reply: str, pcm: Samples, now: int) -> None:
+        if reply not in self._handed:
+            self._order.append(reply)
+        self._handed[reply] = self._handed.get(reply, 0) + len(pcm)
+        self._end = max(self._end, now) + len(pcm) * SECOND // self._rate
+        self._ends[reply] = self._end
+
+    def finish(self, reply: str) -> None:
+        """Nothing to do: the client plays on by itself."""
+
+    def hold(self) -> None:
+        """Sound that was handed over cannot be held."""
+
+    def release(self) -> None:
+        """Sound that was handed over was not held."""
+
+    def cut(self, now: int) -> dict[str, int]:
+        cut = {r: self.heard(r, now) for r in self._order if self._ends[r] > now}
+        for reply, heard in cut.items():
+            self._handed[reply] = heard
+            self._ends[reply] = now
+        self._end = min(self._end, now)
+        return cut
+
+    def heard(self, reply: str, now: int) -> int:
+        if reply not in self._handed:
+            return 0
+        unheard = max(0, self._ends[reply] - now) * self._rate // SECOND
+        return max(0, self._handed[reply] - unheard)
+
+    def playing(self, now: int) -> str | None:
+        while len(self._order) > 1 and self._ends[self._order[0]] <= now:
+            self._order.popleft()
+        return next((reply for reply in self._order if self._ends[reply] > now), None)
+
+
+def _ramp(samples: int) -> Samples:
+    """From 1 to 0 over ``samples``."""
+    return np.linspace(1, 0, samples, dtype=np.float32)
+
+
+def _padded(pcm: Samples, samples: int) -> Samples:
+    return pcm if len(pcm) == samples else np.pad(pcm, (0, samples - len(pcm)))
