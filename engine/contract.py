@@ -41,18 +41,18 @@ EndReason = Literal["completed", "cancelled", "length", "failed"]
 CloseReason = Literal["closed", "engine_failed", "engine_lost", "too_long"]
 
 
-class _Plain(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class _Plain(Struct, frozen=True, omit_defaults=True):
     """Base of everything that is part of an order or event."""
 
 
-class _Tagged(Struct, frozen=True, kw_only=True, omit_defaults=True, tag=True):
+class _Tagged(Struct, frozen=True, omit_defaults=True, tag=True):
     """Base of everything that passes the door by itself."""
 
 
 # What an engine is ------------------------------------------------------------------------------
 
 
-class Abilities(_Plain):
+class Abilities(_Plain, frozen=True):
     """What an engine can do; the server branches on these facts, never on a name."""
 
     text: bool = False
@@ -68,7 +68,7 @@ class Abilities(_Plain):
     """It prepares replies ahead of ``Respond``."""
 
 
-class EngineInfo(_Plain):
+class EngineInfo(_Plain, frozen=True):
     """An engine's facts; rates in Hz, mono."""
 
     name: str
@@ -91,7 +91,7 @@ class EngineInfo(_Plain):
 # Orders -----------------------------------------------------------------------------------------
 
 
-class TurnDetection(_Plain):
+class TurnDetection(_Plain, frozen=True):
     """How turns are found. ``silence_ms`` None leaves the pause to the engine's own judgement."""
 
     kind: Literal["none", "server", "semantic"] = "server"
@@ -104,7 +104,7 @@ class TurnDetection(_Plain):
     """How soon an unfinished-sounding pause ends the turn (``semantic`` only)."""
 
 
-class Settings(_Tagged):
+class Settings(_Tagged, frozen=True):
     """How to listen and sound from here on."""
 
     id: str
@@ -118,13 +118,13 @@ class Settings(_Tagged):
     language: str = ""
 
 
-class Text(_Tagged):
+class Text(_Tagged, frozen=True):
     """A piece of a message whose words are known."""
 
     text: str
 
 
-class Turn(_Tagged):
+class Turn(_Tagged, frozen=True):
     """A piece of a message that was spoken: the transcript of turn ``turn``, once it exists."""
 
     turn: str
@@ -133,7 +133,7 @@ class Turn(_Tagged):
 Part: TypeAlias = Text | Turn
 
 
-class ToolUse(_Plain):
+class ToolUse(_Plain, frozen=True):
     """A tool call as it stands in an assistant's message; ``arguments`` is JSON text."""
 
     call_id: str
@@ -141,7 +141,7 @@ class ToolUse(_Plain):
     arguments: str
 
 
-class Message(_Plain):
+class Message(_Plain, frozen=True):
     """One message of the context. ``call_id`` names the call a ``tool`` message answers."""
 
     role: Role
@@ -150,7 +150,7 @@ class Message(_Plain):
     call_id: str = ""
 
 
-class Tool(_Plain):
+class Tool(_Plain, frozen=True):
     """A function that the model may call; ``parameters`` is a JSON schema."""
 
     name: str
@@ -158,7 +158,7 @@ class Tool(_Plain):
     parameters: dict[str, Any] = {}
 
 
-class Context(_Tagged):
+class Context(_Tagged, frozen=True):
     """The conversation as the session owns it, whole, at each change."""
 
     revision: int
@@ -168,7 +168,7 @@ class Context(_Tagged):
     voice: str = ""
 
 
-class Respond(_Tagged):
+class Respond(_Tagged, frozen=True):
     """Start reply ``reply`` over context ``revision``; ``turn`` is the turn it answers, if any.
 
     ``messages`` replaces the context's messages for this reply alone (an out-of-band reply), the
@@ -190,30 +190,30 @@ class Respond(_Tagged):
     """Speak exactly this text instead of asking a model (a greeting)."""
 
 
-class Cancel(_Tagged):
+class Cancel(_Tagged, frozen=True):
     """Stop reply ``reply``; it ends as ``cancelled``. Unknown or ended replies are no error."""
 
     reply: str
 
 
-class Played(_Tagged):
+class Played(_Tagged, frozen=True):
     """The caller has been sent ``samples`` output samples of ``reply`` so far."""
 
     reply: str
     samples: int
 
 
-class Commit(_Tagged):
+class Commit(_Tagged, frozen=True):
     """Everything heard since the last turn is turn ``turn``, ended now."""
 
     turn: str
 
 
-class Clear(_Tagged):
+class Clear(_Tagged, frozen=True):
     """Forget what was heard since the last turn."""
 
 
-class Append(_Tagged):
+class Append(_Tagged, frozen=True):
     """Silent context for an engine that takes it, or the result of a delegation."""
 
     kind: Literal["instructions", "thinking", "commentary"]
@@ -221,7 +221,7 @@ class Append(_Tagged):
     delegation: str = ""
 
 
-class Close(_Tagged):
+class Close(_Tagged, frozen=True):
     """End the session."""
 
 
@@ -231,14 +231,14 @@ Order: TypeAlias = Settings | Context | Respond | Cancel | Played | Commit | Cle
 # Events -----------------------------------------------------------------------------------------
 
 
-class Applied(_Tagged):
+class Applied(_Tagged, frozen=True):
     """Settings ``id`` hold; ``effective`` is what was made of them."""
 
     id: str
     effective: Settings
 
 
-class Refused(_Tagged):
+class Refused(_Tagged, frozen=True):
     """Settings ``id`` were refused because of ``param``; the ones before still hold."""
 
     id: str
@@ -246,31 +246,31 @@ class Refused(_Tagged):
     message: str
 
 
-class Onset(_Tagged):
+class Onset(_Tagged, frozen=True):
     """Something that may be speech began at ``at``: hold the playout. Never leaves the server."""
 
     at: int
 
 
-class OnsetDropped(_Tagged):
+class OnsetDropped(_Tagged, frozen=True):
     """It was no speech: go on where the playout was held."""
 
 
-class SpeechStarted(_Tagged):
+class SpeechStarted(_Tagged, frozen=True):
     """The caller speaks: turn ``turn`` began at ``at``, its prefix included."""
 
     turn: str
     at: int
 
 
-class SpeechStopped(_Tagged):
+class SpeechStopped(_Tagged, frozen=True):
     """Turn ``turn`` is over but for its judgement; ``at`` includes the silence that told."""
 
     turn: str
     at: int
 
 
-class TurnEnded(_Tagged):
+class TurnEnded(_Tagged, frozen=True):
     """Turn ``turn`` stands, from ``start`` to ``end``; it may be answered."""
 
     turn: str
@@ -278,20 +278,20 @@ class TurnEnded(_Tagged):
     end: int
 
 
-class TurnDropped(_Tagged):
+class TurnDropped(_Tagged, frozen=True):
     """Turn ``turn`` held nothing that was said."""
 
     turn: str
 
 
-class TranscriptDelta(_Tagged):
+class TranscriptDelta(_Tagged, frozen=True):
     """More of what turn ``turn`` says; only a part that will not change any more."""
 
     turn: str
     text: str
 
 
-class TranscriptCompleted(_Tagged):
+class TranscriptCompleted(_Tagged, frozen=True):
     """What turn ``turn`` says, whole; ``seconds`` of sound were recognised."""
 
     turn: str
@@ -299,28 +299,28 @@ class TranscriptCompleted(_Tagged):
     seconds: float
 
 
-class TranscriptFailed(_Tagged):
+class TranscriptFailed(_Tagged, frozen=True):
     """Turn ``turn`` could not be recognised."""
 
     turn: str
     message: str
 
 
-class ReplyStarted(_Tagged):
+class ReplyStarted(_Tagged, frozen=True):
     """Reply ``reply`` begins (``turn``: the turn it answers, as far as the engine knows)."""
 
     reply: str
     turn: str | None = None
 
 
-class ReplyAudio(_Tagged):
+class ReplyAudio(_Tagged, frozen=True):
     """The next samples of ``reply``, at the output rate."""
 
     reply: str
     pcm: Samples
 
 
-class ReplyText(_Tagged):
+class ReplyText(_Tagged, frozen=True):
     """The next words of ``reply`` and the output samples ``start``..``end`` that speak them.
 
     Joined texts are the reply's transcript. A text reply has ``start == end == 0``.
@@ -332,7 +332,7 @@ class ReplyText(_Tagged):
     end: int = 0
 
 
-class ToolCall(_Tagged):
+class ToolCall(_Tagged, frozen=True):
     """``reply`` calls a tool; ``arguments`` is JSON text, complete."""
 
     reply: str
@@ -341,7 +341,7 @@ class ToolCall(_Tagged):
     arguments: str
 
 
-class Delegation(_Tagged):
+class Delegation(_Tagged, frozen=True):
     """``reply`` hands a task to the client."""
 
     delegation: str
@@ -349,7 +349,7 @@ class Delegation(_Tagged):
     text: str
 
 
-class Usage(_Plain):
+class Usage(_Plain, frozen=True):
     """Tokens a reply took."""
 
     input_tokens: int = 0
@@ -357,7 +357,7 @@ class Usage(_Plain):
     cached_tokens: int = 0
 
 
-class ReplyEnded(_Tagged):
+class ReplyEnded(_Tagged, frozen=True):
     """Nothing more of ``reply`` follows. ``timings`` are seconds per stage, by the stage's name."""
 
     reply: str
@@ -367,14 +367,14 @@ class ReplyEnded(_Tagged):
     timings: dict[str, float] = {}
 
 
-class Fault(_Tagged):
+class Fault(_Tagged, frozen=True):
     """Something failed inside the engine; ``Closed`` follows where the session cannot go on."""
 
     code: str
     message: str
 
 
-class Closed(_Tagged):
+class Closed(_Tagged, frozen=True):
     """The session's last event. Counts are input samples: offered, and of these dropped."""
 
     reason: CloseReason

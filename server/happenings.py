@@ -20,17 +20,17 @@ Status = Literal["completed", "cancelled", "incomplete", "failed"]
 Reason = Literal["turn_detected", "client_cancelled", "max_output_tokens", "session_ended"]
 
 
-class _Happening(Struct, frozen=True, kw_only=True):
+class _Happening(Struct, frozen=True):
     """Base of all happenings."""
 
 
-class SettingsApplied(_Happening):
+class SettingsApplied(_Happening, frozen=True):
     """The update asked for with ``ref`` holds from here on."""
 
     ref: str
 
 
-class SettingsRefused(_Happening):
+class SettingsRefused(_Happening, frozen=True):
     """The engine refused the update; what held before still holds."""
 
     ref: str
@@ -38,30 +38,30 @@ class SettingsRefused(_Happening):
     message: str
 
 
-class SpeechStarted(_Happening):
+class SpeechStarted(_Happening, frozen=True):
     """The caller speaks; what is said will be item ``item``."""
 
     item: str
     at_ms: int
 
 
-class SpeechStopped(_Happening):
+class SpeechStopped(_Happening, frozen=True):
     item: str
     at_ms: int
 
 
-class InputCommitted(_Happening):
+class InputCommitted(_Happening, frozen=True):
     """What the caller said is item ``item``; ``ItemAdded`` and ``ItemDone`` of it follow at once."""
 
     item: str
     previous: str | None
 
 
-class InputCleared(_Happening):
+class InputCleared(_Happening, frozen=True):
     """Sound not yet committed was forgotten: asked for, or because nothing was said in it."""
 
 
-class IdleTimedOut(_Happening):
+class IdleTimedOut(_Happening, frozen=True):
     """Nothing was said for the set time; ``InputCommitted`` of ``item`` and a reply follow."""
 
     item: str
@@ -69,44 +69,44 @@ class IdleTimedOut(_Happening):
     end_ms: int
 
 
-class ItemAdded(_Happening):
+class ItemAdded(_Happening, frozen=True):
     item: Item
     previous: str | None
 
 
-class ItemDone(_Happening):
+class ItemDone(_Happening, frozen=True):
     item: Item
     previous: str | None
 
 
-class ItemDeleted(_Happening):
+class ItemDeleted(_Happening, frozen=True):
     item: str
 
 
-class ItemTruncated(_Happening):
+class ItemTruncated(_Happening, frozen=True):
     """Reply item ``item`` now ends at what was heard: ``audio_end_ms`` of its sound."""
 
     item: str
     audio_end_ms: int
 
 
-class TranscriptDelta(_Happening):
+class TranscriptDelta(_Happening, frozen=True):
     item: str
     text: str
 
 
-class TranscriptCompleted(_Happening):
+class TranscriptCompleted(_Happening, frozen=True):
     item: str
     text: str
     seconds: float
 
 
-class TranscriptFailed(_Happening):
+class TranscriptFailed(_Happening, frozen=True):
     item: str
     message: str
 
 
-class ReplyStarted(_Happening):
+class ReplyStarted(_Happening, frozen=True):
     """Reply ``reply`` begins; exactly one ``ReplyEnded`` ends it."""
 
     reply: str
@@ -117,7 +117,7 @@ class ReplyStarted(_Happening):
     metadata: dict[str, str] | None
 
 
-class ReplyItemStarted(_Happening):
+class ReplyItemStarted(_Happening, frozen=True):
     """Output ``index`` of the reply begins: a message (empty so far) or a function call.
 
     Unless the reply is out of band the item is in the conversation, behind ``previous``.
@@ -129,7 +129,7 @@ class ReplyItemStarted(_Happening):
     previous: str | None
 
 
-class ReplyText(_Happening):
+class ReplyText(_Happening, frozen=True):
     """More of what a message says (an audio reply: its transcript)."""
 
     reply: str
@@ -138,7 +138,7 @@ class ReplyText(_Happening):
     text: str
 
 
-class ReplyAudio(_Happening):
+class ReplyAudio(_Happening, frozen=True):
     """More of how a message sounds, mono at the engine's output rate. Not sent where a leg plays it."""
 
     reply: str
@@ -147,7 +147,7 @@ class ReplyAudio(_Happening):
     pcm: Samples
 
 
-class ReplyItemEnded(_Happening):
+class ReplyItemEnded(_Happening, frozen=True):
     """Output ``index`` is whole: ``item`` as it stands (``completed`` or ``incomplete``)."""
 
     reply: str
@@ -156,7 +156,7 @@ class ReplyItemEnded(_Happening):
     previous: str | None
 
 
-class ReplyEnded(_Happening):
+class ReplyEnded(_Happening, frozen=True):
     """Nothing more is made of the reply (its sound may still be playing)."""
 
     reply: str
@@ -177,31 +177,31 @@ class ReplyEnded(_Happening):
     """Sound made for it."""
 
 
-class PlayoutStarted(_Happening):
+class PlayoutStarted(_Happening, frozen=True):
     """The reply's first sound leaves for the caller (paced playout only)."""
 
     reply: str
 
 
-class PlayoutStopped(_Happening):
+class PlayoutStopped(_Happening, frozen=True):
     """All of the reply's sound has left (paced playout only)."""
 
     reply: str
 
 
-class PlayoutCleared(_Happening):
+class PlayoutCleared(_Happening, frozen=True):
     """What was left of the reply's sound was thrown away (paced playout only)."""
 
     reply: str
 
 
-class ActivityChanged(_Happening):
+class ActivityChanged(_Happening, frozen=True):
     """What a person at the other end should see the service doing."""
 
     activity: Activity
 
 
-class Faulted(_Happening):
+class Faulted(_Happening, frozen=True):
     """Something failed on our side; ``fatal`` ends the session."""
 
     code: str
@@ -209,7 +209,7 @@ class Faulted(_Happening):
     fatal: bool
 
 
-class Ended(_Happening):
+class Ended(_Happening, frozen=True):
     """The session's last happening: why it ended."""
 
     reason: str

@@ -213,11 +213,14 @@ class Paced:
         return Taken(pcm, started, self._retire())
 
     def _retire(self) -> tuple[str, ...]:
-        """Drops sounds that were handed out whole; a fade may still call the last one back."""
+        """Drops sounds that were handed out whole; while held, a fade may call the last one back."""
         stopped: list[str] = []
-        while self._queue and self._queue[0].finished and not self._queue[0].waiting:
-            if self._held and self._faded() < self._fade:
-                break
+        while (
+            not self._held
+            and self._queue
+            and self._queue[0].finished
+            and not self._queue[0].waiting
+        ):
             done = self._queue.popleft()
             self._heard[done.reply] = done.read
             stopped.append(done.reply)

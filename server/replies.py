@@ -1,0 +1,194 @@
+"""The replies of one session: each begins once, has its items one after another, and ends once. Pure.
+
+A reply is written into the conversation as it is made, unless it is out of band. Whatever an engine
+still sends of a reply that was ended here finds it gone and is ignored.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from msgspec.structs import replace
+
+from engine.contract import Modality, Samples, ToolCall, Usage
+from server.conversation import Content, Conversation, Item, ItemStatus
+from server.happenings import (
+    Happening,
+    Reason,
+    ReplyAudio,
+    ReplyEnded,
+    ReplyItemEnded,
+    ReplyItemStarted,
+    ReplyStarted,
+    ReplyText,
+    Status,
+)
+
+
+def new_id(prefix: str) -> str:
+    """A fresh id, short enough for clients that allow 32 characters."""
+    return f"{prefix}_{secrets.token_hex(12)}"
+
+
+@dataclass(slots=True)
+class Reply:
+    """A reply that is being made: its open output ``item`` and the ``outputs`` that are whole.
+
+    ``turn_ms`` is the length of the caller's turn it answers, ``made`` the samples made so far,
+    ``touched`` when (ns) anything last came of it.
+    """
+
+    id: str
+    modality: Modality
+    voice: str
+    max_tokens: int | None = None
+    out_of_band: bool = False
+    metadata: dict[str, str] | None = None
+    turn_ms: int = 0
+    touched: int = 0
+    item: Item | None = None
+    outputs: list[Item] = field(default_factory=list)
+    made: int = 0
+
+
+@dataclass(slots=True)
+class Outcome:
+    """How a reply ended."""
+
+    status: Status
+    reason: Reason | None = None
+    error_code: str | None = None
+    error_message: str | None = None
+    usage: Usage = Usage()
+
+
+class Replies:
+    """The replies that have begun and not ended.
+
+    Args:
+        conversation: where replies are written.
+        tell: hears every happening, in order.
+        rate: Hz, of the replies' sound.
+    """
+
+    def __init__(
+        self, conversation: Conversation, tell: Callable[[Happening], None], rate: int
+    ) -> None:
+        self._conversation = conversation
+        self._tell = tell
+        self._rate = rate
+        self._open: dict[str, Reply] = {}
+
+    def get(self, reply: str) -> Reply | None:
+        """The reply of that id while it is being made."""
+        return self._open.get(reply)
+
+    def all(self) -> tuple[Reply, ...]:
+        """All that are being made, the oldest first."""
+        return tuple(self._open.values())
+
+    def active(self) -> Reply | None:
+        """The one that writes to the conversation."""
+        return next((reply for reply in self._open.values() if not reply.out_of_band), None)
+
+    def begin(self, reply: Reply) -> None:
+        self._open[reply.id] = reply
+        self._tell(
+            ReplyStarted(
+                reply=reply.id,
+                modality=reply.modality,
+                voice=reply.voice,
+                max_tokens=reply.max_tokens,
+                out_of_band=reply.out_of_band,
+                metadata=reply.metadata,
+            )
+        )
+
+    def say(self, reply: Reply, text: str, end: int) -> None:
+        """More words; their sound ends at sample ``end`` of the reply."""
+        item = self._message(reply)
+        if not reply.out_of_band:
+            self._conversation.speak(item.id, text, end)
+        self._append(reply, item, text)
+        self._tell(ReplyText(reply=reply.id, index=len(reply.outputs), item=item.id, text=text))
+
+    def sound(self, reply: Reply, pcm: Samples) -> str:
+        """More sound; returns the id of the message it belongs to."""
+        item = self._message(reply)
+        reply.made += len(pcm)
+        self._tell(ReplyAudio(reply=reply.id, index=len(reply.outputs), item=item.id, pcm=pcm))
+        return item.id
+
+    def call(self, reply: Reply, tool: ToolCall) -> None:
+        """A tool call, whole: an output item of its own."""
+        self._close_item(reply, "completed")
+        self._open_item(
+            reply,
+            Item(
+                id=new_id("item"),
+                kind="function_call",
+                status="in_progress",
+                role="assistant",
+                call_id=tool.call_id,
+                name=tool.name,
+                arguments=tool.arguments,
+            ),
+        )
+        self._close_item(reply, "completed")
+
+    def end(self, reply: Reply, outcome: Outcome) -> None:
+        """Ends the reply, its open item with it."""
+        del self._open[reply.id]
+        self._close_item(reply, "completed" if outcome.status == "completed" else "incomplete")
+        self._tell(
+            ReplyEnded(
+                reply=reply.id,
+                modality=reply.modality,
+                voice=reply.voice,
+                max_tokens=reply.max_tokens,
+                out_of_band=reply.out_of_band,
+                metadata=reply.metadata,
+                status=outcome.status,
+                reason=outcome.reason,
+                error_code=outcome.error_code,
+                error_message=outcome.error_message,
+                output=tuple(reply.outputs),
+                usage=outcome.usage,
+                heard_ms=reply.turn_ms,
+                spoken_ms=reply.made * 1000 // self._rate,
+            )
+        )
+
+    def _message(self, reply: Reply) -> Item:
+        if reply.item is None:
+            content = (Content(kind=reply.modality, text=""),)
+            item = Item(id=new_id("item"), status="in_progress", role="assistant", content=content)
+            self._open_item(reply, item)
+        assert reply.item is not None
+        return reply.item
+
+    def _append(self, reply: Reply, item: Item, text: str) -> None:
+        said = (item.content[0].text or "") + text
+        reply.item = replace(item, content=(Content(kind=reply.modality, text=said),))
+
+    def _open_item(self, reply: Reply, item: Item) -> None:
+        previous = None if reply.out_of_band else self._conversation.add(item)
+        reply.item = item
+        self._tell(
+            ReplyItemStarted(reply=reply.id, index=len(reply.outputs), item=item, previous=previous)
+        )
+
+    def _close_item(self, reply: Reply, status: ItemStatus) -> None:
+        if reply.item is None:
+            return
+        item, reply.item = reply.item, None
+        item = replace(item, status=status)
+        previous = None
+        if not reply.out_of_band and item.id in self._conversation:
+            self._conversation.finish(item.id, status)
+            previous = self._conversation.previous(item.id)
+        index = len(reply.outputs)
+        reply.outputs.append(item)
+        self._tell(ReplyItemEnded(reply=reply.id, index=index, item=item, previous=previous))
