@@ -1,0 +1,124 @@
+"""What an operator can see of the service in figures: Prometheus metrics.
+
+A label is always one of a small set that the code names (a transport, a reason, a stage, an error
+code), never anything a caller sent: a client cannot grow the registry, and nothing that was said
+can end up in it. The registry is the server's own, so that two servers in one process stay apart.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Literal
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from engine.contract import EndReason
+
+Transport = Literal["webrtc", "websocket"]
+
+_STAGE_BUCKETS = (0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.6, 0.8, 1.0, 1.5, 2.0, 3.0, 5.0, 10.0)
+_LAG_BUCKETS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 5.0)
+_LAG_PERIOD = 0.1
+
+
+class Metrics:
+    """The service's counters; one instance per server."""
+
+    def __init__(self) -> None:
+        registry = CollectorRegistry()
+        self._registry = registry
+        self._active = Gauge(
+            "parley_sessions_active", "Sessions now.", ["transport"], registry=registry
+        )
+        self._sessions = Counter(
+            "parley_sessions", "Sessions that ended.", ["transport", "reason"], registry=registry
+        )
+        self._refusals = Counter(
+            "parley_refusals", "Callers refused before a session.", ["code"], registry=registry
+        )
+        self._turns = Counter("parley_turns", "Turns callers took.", registry=registry)
+        self._replies = Counter(
+            "parley_replies", "Replies that ended.", ["reason"], registry=registry
+        )
+        self._interruptions = Counter(
+            "parley_interruptions", "Replies cut by a caller who spoke.", registry=registry
+        )
+        self._stages = Histogram(
+            "parley_stage_seconds",
+            "Time a stage of a reply took.",
+            ["stage"],
+            buckets=_STAGE_BUCKETS,
+            registry=registry,
+        )
+        self._faults = Counter(
+            "parley_faults", "Failures on our side.", ["code"], registry=registry
+        )
+        self._dropped = Counter(
+            "parley_dropped_samples", "Caller's samples never heard.", registry=registry
+        )
+        self._slow = Counter(
+            "parley_slow_subscribers",
+            "Clients closed because they did not read.",
+            registry=registry,
+        )
+        self._lag = Histogram(
+            "parley_loop_lag_seconds",
+            "How late the media loop woke.",
+            buckets=_LAG_BUCKETS,
+            registry=registry,
+        )
+
+    def session_started(self, transport: Transport) -> None:
+        self._active.labels(transport).inc()
+
+    def session_ended(self, transport: Transport, reason: str) -> None:
+        self._active.labels(transport).dec()
+        self._sessions.labels(transport, reason).inc()
+
+    def refused(self, code: str) -> None:
+        """A caller got no session; ``code`` is the error's."""
+        self._refusals.labels(code).inc()
+
+    def turn_ended(self) -> None:
+        self._turns.inc()
+
+    def reply_ended(self, reason: EndReason, timings: Mapping[str, float]) -> None:
+        """``timings`` are seconds per stage, as the engine names them."""
+        self._replies.labels(reason).inc()
+        for stage, seconds in timings.items():
+            self._stages.labels(stage).observe(seconds)
+
+    def interrupted(self) -> None:
+        self._interruptions.inc()
+
+    def fault(self, code: str) -> None:
+        self._faults.labels(code).inc()
+
+    def dropped(self, samples: int) -> None:
+        self._dropped.inc(samples)
+
+    def slow_subscriber(self) -> None:
+        self._slow.inc()
+
+    def lagged(self, seconds: float) -> None:
+        self._lag.observe(seconds)
+
+    def value(self, name: str, **labels: str) -> float:
+        """The figure ``name`` as it is exposed (counters end in ``_total``); 0 where none was."""
+        return self._registry.get_sample_value(name, labels) or 0.0
+
+    def render(self) -> bytes:
+        """All figures in Prometheus' text format 0.0.4."""
+        return generate_latest(self._registry)
+
+
+async def watch_loop(metrics: Metrics) -> None:
+    """Measures, until cancelled, how late the running loop wakes its tasks."""
+    loop = asyncio.get_running_loop()
+    while True:
+        due = loop.time() + _LAG_PERIOD
+        await asyncio.sleep(_LAG_PERIOD)
+        metrics.lagged(max(0.0, loop.time() - due))
