@@ -1,0 +1,1 @@
+"""What is promised, tried. Helpers that several tests share lie beside this file."""
