@@ -19,7 +19,7 @@ ItemStatus = Literal["in_progress", "completed", "incomplete"]
 
 
 class Content(Struct, frozen=True, kw_only=True):
-    """One part of a message. ``text`` of a spoken part is its transcript, None until there is one."""
+    """One part of a message; of a spoken one, ``text`` is the transcript once there is one."""
 
     kind: Literal["text", "audio"]
     text: str | None = None
@@ -29,8 +29,8 @@ class Item(Struct, frozen=True, kw_only=True):
     """One entry of the conversation.
 
     A message has ``role`` and ``content``; a call has ``call_id``, ``name`` and ``arguments`` (JSON
-    text); a call's output has ``call_id`` and ``output``. ``turn`` is the engine's turn a spoken user
-    message came from.
+    text); a call's output has ``call_id`` and ``output``. ``turn`` is the engine's turn that a spoken
+    user message came from.
     """
 
     id: str
@@ -67,6 +67,7 @@ class Conversation:
         self._items: dict[str, Item] = {}
         self._order: list[str] = []
         self._words: dict[str, list[Word]] = {}
+        self._sound: dict[str, int] = {}
 
     def __len__(self) -> int:
         return len(self._order)
@@ -112,6 +113,7 @@ class Conversation:
         del self._items[self.get(item_id).id]
         self._order.remove(item_id)
         self._words.pop(item_id, None)
+        self._sound.pop(item_id, None)
 
     def transcribe(self, item_id: str, text: str) -> Item:
         """Gives a spoken user message its transcript."""
@@ -124,6 +126,14 @@ class Conversation:
         kind = item.content[0].kind if item.content else "audio"
         so_far = (item.content[0].text or "") if item.content else ""
         self._replace(item_id, content=(Content(kind=kind, text=so_far + text),))
+
+    def sound(self, item_id: str, samples: int) -> None:
+        """Counts sound made for a reply's message."""
+        self._sound[item_id] = self._sound.get(item_id, 0) + samples
+
+    def duration(self, item_id: str) -> int:
+        """Output samples made for a reply's message."""
+        return self._sound.get(item_id, 0)
 
     def finish(self, item_id: str, status: ItemStatus) -> Item:
         """Closes an item: nothing is added to it any more."""

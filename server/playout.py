@@ -1,9 +1,9 @@
 """Playout: what was made of a reply, what was handed out, and what was heard. Pure.
 
 There are two kinds, chosen by how a caller is reached. :class:`Paced` is exact: it hands out one
-frame at a time, each when it is due, so whatever was not handed out can still be held back, faded or
-thrown away. :class:`HandedOver` is for clients that take sound as it is made and play it themselves:
-what they have heard is estimated from its duration until they say so.
+frame at a time, each when it is due, so whatever was not handed out can still be held back, faded
+or thrown away. :class:`HandedOver` is for clients that take sound as it is made and play it
+themselves: what they have heard is estimated from its duration until they say so.
 
 Samples are mono at the engine's output rate; times are nanoseconds on the caller's clock.
 """
@@ -27,6 +27,10 @@ SECOND = 1_000_000_000
 class Playout(Protocol):
     """What a session asks of either kind."""
 
+    @property
+    def paced(self) -> bool:
+        """Whether sound leaves when it is due, so that what was heard is known exactly."""
+
     def push(self, reply: str, pcm: Samples, now: int) -> None:
         """Takes the next sound of ``reply``."""
 
@@ -45,8 +49,8 @@ class Playout(Protocol):
         Returns the heard samples of each reply that was cut short.
         """
 
-    def heard(self, reply: str, now: int) -> int:
-        """Samples of ``reply`` the caller has heard."""
+    def played(self, reply: str, now: int) -> int:
+        """Samples of ``reply`` that have left for the caller's ear."""
 
     def playing(self, now: int) -> str | None:
         """The reply that is being heard, if any."""
@@ -106,6 +110,8 @@ class Paced:
         allowance: seconds between handing out and hearing (network, the client's buffers).
     """
 
+    paced = True
+
     def __init__(self, rate: int, frame: int, allowance: float = 0.05) -> None:
         self._rate = rate
         self._frame = frame
@@ -113,7 +119,7 @@ class Paced:
         self._allowance = round(allowance * rate)
         self._fade = round(FADE * rate)
         self._queue: deque[_Sound] = deque()
-        self._heard: dict[str, int] = {}
+        self._played: dict[str, int] = {}
         self._due: int | None = None
         self._held = False
         self._fading: list[Samples] = []
@@ -124,8 +130,6 @@ class Paced:
         if not self._queue or self._queue[-1].reply != reply:
             self._queue.append(_Sound(reply))
         self._queue[-1].push(pcm)
-        if self._due is None:
-            self._due = now
 
     def finish(self, reply: str) -> None:
         for sound in self._queue:
@@ -151,28 +155,17 @@ class Paced:
         if self._queue and not self._held and self._queue[0].read:
             tail = self._queue[0].take(self._fade)
             self._tail = tail * _ramp(len(tail))
-        self._heard.update(cut)
+        self._played.update(cut)
         self._queue.clear()
         self._held = False
         self._rising = 0
         return cut
 
-    def heard(self, reply: str, now: int) -> int:
-        for sound in self._queue:
-            if sound.reply == reply:
-                return max(0, sound.read - self._allowance)
-        return self._heard.get(reply, 0)
+    def played(self, reply: str, now: int) -> int:
+        return next((s.read for s in self._queue if s.reply == reply), self._played.get(reply, 0))
 
     def playing(self, now: int) -> str | None:
         return self._queue[0].reply if self._queue and self._queue[0].read else None
-
-    def handed(self, reply: str) -> int:
-        """Samples of ``reply`` handed out so far."""
-        return next((s.read for s in self._queue if s.reply == reply), self._heard.get(reply, 0))
-
-    def due(self) -> int | None:
-        """When the next frame is due, or None while there is nothing to hand out."""
-        return self._due
 
     def take(self, now: int) -> Taken | None:
         """The frame that is due at ``now``, if one is ready. A late frame never makes a burst."""
@@ -187,10 +180,11 @@ class Paced:
             self._due = now + self._period
         return taken
 
-    def resume_at(self, now: int) -> None:
-        """Starts the grid anew after a release, a finish or a cut left something to hand out."""
-        if self._due is None and (self._queue or self._tail is not None):
+    def wake(self, now: int) -> int | None:
+        """When the next frame is due, the grid starting anew at ``now`` if it had stopped."""
+        if self._due is None and (self._tail is not None or self._ready()):
             self._due = now
+        return self._due
 
     def _tail_frame(self) -> Taken | None:
         if self._tail is None:
@@ -201,19 +195,24 @@ class Paced:
         return Taken(_padded(pcm, self._frame))
 
     def _next_frame(self) -> Taken | None:
-        if not self._queue:
-            return None
-        if self._held and (not self._queue[0].read or self._faded() >= self._fade):
+        if not self._ready():
             return None
         sound = self._queue[0]
-        if sound.waiting < self._frame and not sound.finished:
-            return None
         started = sound.reply if sound.read == 0 else None
         pcm = _padded(self._shaped(sound.take(self._frame)), self._frame)
         return Taken(pcm, started, self._retire())
 
+    def _ready(self) -> bool:
+        """Whether a frame can be handed out: a whole one, or a finished reply's last."""
+        if not self._queue:
+            return False
+        sound = self._queue[0]
+        if self._held and (not sound.read or self._faded() >= self._fade):
+            return False
+        return sound.waiting >= self._frame or sound.finished
+
     def _retire(self) -> tuple[str, ...]:
-        """Drops sounds that were handed out whole; while held, a fade may call the last one back."""
+        """Drops sounds handed out whole; while held, the fade may call the last one back."""
         stopped: list[str] = []
         while (
             not self._held
@@ -222,7 +221,7 @@ class Paced:
             and not self._queue[0].waiting
         ):
             done = self._queue.popleft()
-            self._heard[done.reply] = done.read
+            self._played[done.reply] = done.read
             stopped.append(done.reply)
         return tuple(stopped)
 
@@ -255,6 +254,8 @@ class HandedOver:
     the client's own report (a truncation), which is the session's business.
     """
 
+    paced = False
+
     def __init__(self, rate: int) -> None:
         self._rate = rate
         self._order: deque[str] = deque()
@@ -279,14 +280,14 @@ class HandedOver:
         """Sound that was handed over was not held."""
 
     def cut(self, now: int) -> dict[str, int]:
-        cut = {r: self.heard(r, now) for r in self._order if self._ends[r] > now}
+        cut = {r: self.played(r, now) for r in self._order if self._ends[r] > now}
         for reply, heard in cut.items():
             self._handed[reply] = heard
             self._ends[reply] = now
         self._end = min(self._end, now)
         return cut
 
-    def heard(self, reply: str, now: int) -> int:
+    def played(self, reply: str, now: int) -> int:
         if reply not in self._handed:
             return 0
         unheard = max(0, self._ends[reply] - now) * self._rate // SECOND

@@ -1,4 +1,4 @@
-"""The replies of one session: each begins once, has its items one after another, and ends once. Pure.
+"""The replies of one session: each begins once, has its items in turn, and ends once. Pure.
 
 A reply is written into the conversation as it is made, unless it is out of band. Whatever an engine
 still sends of a reply that was ended here finds it gone and is ignored.
@@ -61,7 +61,7 @@ class Outcome:
     reason: Reason | None = None
     error_code: str | None = None
     error_message: str | None = None
-    usage: Usage = Usage()
+    usage: Usage = field(default_factory=Usage)
 
 
 class Replies:
@@ -118,6 +118,8 @@ class Replies:
         """More sound; returns the id of the message it belongs to."""
         item = self._message(reply)
         reply.made += len(pcm)
+        if not reply.out_of_band:
+            self._conversation.sound(item.id, len(pcm))
         self._tell(ReplyAudio(reply=reply.id, index=len(reply.outputs), item=item.id, pcm=pcm))
         return item.id
 

@@ -1,0 +1,131 @@
+"""The caller's side of a session: turns become items, and items get their transcripts. Pure.
+
+Turns have the engine's ids and items the session's. An item's id is fixed when its turn is first
+heard of, so that a protocol may announce it while the caller still speaks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from engine import contract
+from server import happenings as happen
+from server.conversation import Content, Conversation, Item
+from server.happenings import Happening
+from server.replies import new_id
+from server.requests import RequestError
+
+SHORTEST_COMMIT_MS = 100
+"""A client may not make a turn of less."""
+
+
+class Listening:
+    """The turns that are open or wait for their transcript.
+
+    Args:
+        conversation: where turns become items.
+        tell: hears every happening, in order.
+        rate: Hz, of the caller's sound.
+    """
+
+    def __init__(
+        self, conversation: Conversation, tell: Callable[[Happening], None], rate: int
+    ) -> None:
+        self._conversation = conversation
+        self._tell = tell
+        self._rate = rate
+        self._items: dict[str, str] = {}
+        self._lengths: dict[str, int] = {}
+        self._ended = 0
+        self.offered = 0
+        """Samples heard since the session began."""
+        self.turn: str | None = None
+        """The turn in which the caller speaks."""
+
+    def ms(self, samples: int) -> int:
+        """Whole milliseconds of the caller's sound."""
+        return samples * 1000 // self._rate
+
+    def length_ms(self, turn: str | None) -> int:
+        """How long a turn was, until its transcript is complete."""
+        return self._lengths.get(turn or "", 0)
+
+    def commit(self, detecting: bool) -> str:
+        """The turn that a client's commit ends; ``detecting`` if turns are found for the client."""
+        heard_ms = self.ms(self.offered - self._ended)
+        if detecting and self.turn is None:
+            heard_ms = 0
+        if heard_ms < SHORTEST_COMMIT_MS:
+            raise RequestError(
+                "input_audio_buffer_commit_empty",
+                f"Error committing input audio buffer: expected at least {SHORTEST_COMMIT_MS}ms "
+                f"of audio, but the buffer holds {heard_ms}ms",
+            )
+        turn = self.turn or new_id("turn")
+        self._items.setdefault(turn, new_id("item"))
+        return turn
+
+    def idle(self, start: int) -> str:
+        """Makes a turn of the silence since sample ``start``."""
+        turn, item = new_id("turn"), new_id("item")
+        self._items[turn] = item
+        start_ms, end_ms = self.ms(start), self.ms(self.offered)
+        self._tell(happen.IdleTimedOut(item=item, start_ms=start_ms, end_ms=end_ms))
+        return turn
+
+    def clear(self) -> None:
+        """Forgets the sound that is not yet a turn."""
+        self._ended = self.offered
+        if self.turn is not None:
+            del self._items[self.turn]
+            self.turn = None
+        self._tell(happen.InputCleared())
+
+    def speech(self, event: contract.SpeechStarted) -> None:
+        """The caller began to speak."""
+        self.turn = event.turn
+        item = self._items.setdefault(event.turn, new_id("item"))
+        self._tell(happen.SpeechStarted(item=item, at_ms=self.ms(event.at)))
+
+    def pause(self, event: contract.SpeechStopped) -> None:
+        """The caller stopped speaking."""
+        if item := self._items.get(event.turn):
+            self._tell(happen.SpeechStopped(item=item, at_ms=self.ms(event.at)))
+
+    def end(self, event: contract.TurnEnded) -> None:
+        """The turn stands: it is an item of the conversation now."""
+        item_id = self._items.setdefault(event.turn, new_id("item"))
+        self._lengths[event.turn] = self.ms(event.end - event.start)
+        self._ended = event.end
+        self.turn = None
+        item = Item(id=item_id, content=(Content(kind="audio"),), turn=event.turn)
+        previous = self._conversation.add(item)
+        self._tell(happen.InputCommitted(item=item_id, previous=previous))
+        self._tell(happen.ItemAdded(item=item, previous=previous))
+        self._tell(happen.ItemDone(item=item, previous=previous))
+
+    def drop(self, event: contract.TurnDropped) -> None:
+        """Nothing was said in it."""
+        self._items.pop(event.turn, None)
+        self.turn = None
+        self._tell(happen.InputCleared())
+
+    def more(self, event: contract.TranscriptDelta) -> None:
+        """Part of what the turn says."""
+        if item := self._items.get(event.turn):
+            self._tell(happen.TranscriptDelta(item=item, text=event.text))
+
+    def transcribed(self, event: contract.TranscriptCompleted | contract.TranscriptFailed) -> None:
+        """What the turn says, or that nobody knows; exactly once for each."""
+        item = self._items.pop(event.turn, None)
+        self._lengths.pop(event.turn, None)
+        if item is None:
+            return
+        text = event.text if isinstance(event, contract.TranscriptCompleted) else ""
+        if item in self._conversation:
+            self._conversation.transcribe(item, text)
+        if isinstance(event, contract.TranscriptCompleted):
+            done = happen.TranscriptCompleted(item=item, text=text, seconds=event.seconds)
+            self._tell(done)
+        else:
+            self._tell(happen.TranscriptFailed(item=item, message=event.message))

@@ -1,0 +1,373 @@
+"""A session: one caller's stay, whatever the protocol and the way in. Pure.
+
+It owns the conversation, decides who may interrupt whom, and keeps engine, playout and protocol in
+step. It neither waits nor looks at a clock: requests come from a protocol adapter, events from the
+engine, frames from the pacer, and the time with :meth:`Session.tick`. What comes of them is orders
+to the engine, sound to the playout and happenings to the adapter, at once and in order.
+
+Interruption: an onset holds the playout; confirmed speech cuts the reply in every stage, down to
+what was heard; a false alarm goes on where it was held. A turn that cut a reply and then proves
+empty (noise) gets the unheard rest spoken, so that nobody is left in silence.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+
+from msgspec.structs import replace
+
+from engine import contract
+from engine.contract import EngineInfo, EngineSession, Samples
+from server import happenings as happen
+from server import items
+from server.conversation import Conversation, Item
+from server.happenings import Activity, Happening
+from server.listening import Listening
+from server.playout import Playout, Taken
+from server.replies import Outcome, new_id
+from server.requests import ReplyRequest, RequestError, SessionSettings
+from server.speaking import Speaking
+
+SETTLE = 500_000_000
+"""Nanoseconds a client has to send its settings before the defaults hold."""
+REPORT = 100_000_000
+"""Nanoseconds between reports to the engine of what was played."""
+
+
+class Session:
+    """One caller's stay.
+
+    Args:
+        session_id: ``sess_...``.
+        engine: the caller's place in the engine; the session gives all its orders.
+        info: the engine's facts.
+        playout: where replies sound, at the engine's output rate.
+        tell: hears every happening, in order.
+        settings: what holds until the client says otherwise.
+        greeting: spoken at the start, if not empty.
+        now: nanoseconds, of the clock that ``tick`` goes on with.
+    """
+
+    def __init__(
+        self,
+        session_id: str,
+        engine: EngineSession,
+        info: EngineInfo,
+        playout: Playout,
+        tell: Callable[[Happening], None],
+        settings: SessionSettings,
+        *,
+        greeting: str = "",
+        now: int = 0,
+    ) -> None:
+        self.id = session_id
+        self.info = info
+        self.settings = settings
+        self.conversation = Conversation()
+        self.ended = False
+        self._engine = engine
+        self._tell = tell
+        self._listening = Listening(self.conversation, tell, info.input_rate)
+        self._speaking = Speaking(self.conversation, playout, tell, self._order, info)
+        self._greeting = greeting
+        self._now = self._began = self._reported = now
+        self._updates: dict[str, tuple[str | None, SessionSettings]] = {}
+        self._settled = False
+        self._context = contract.Context(revision=0)
+        self._judging = False
+        self._to_answer: str | None = None
+        self._cut_short: dict[str, str] = {}
+        self._idle_turn: str | None = None
+        self._quiet: tuple[int, int] | None = None
+        self._activity: Activity = "listening"
+
+    # Requests -----------------------------------------------------------------------------------
+
+    @property
+    def room(self) -> int:
+        """Input samples that can be offered now without loss."""
+        return self._engine.room
+
+    def hear(self, pcm: Samples) -> int:
+        """Offers the caller's sound at ``info.input_rate``; returns the room that is left."""
+        self._listening.offered += len(pcm)
+        return self._engine.hear(pcm)
+
+    def update(self, ref: str, settings: SessionSettings) -> None:
+        """Asks for settings; ``SettingsApplied(ref)`` or ``SettingsRefused(ref)`` answers."""
+        if settings.tool_choice == "required" and not self.info.can.tools:
+            raise RequestError(
+                "invalid_value",
+                "session.tool_choice: this server's model cannot call tools; "
+                "expected 'auto' or 'none', got 'required'",
+                "session.tool_choice",
+            )
+        self._apply(ref, settings)
+
+    def commit(self) -> None:
+        """Ends what was heard since the last turn as a turn; it is not answered by itself."""
+        turn = self._listening.commit(detecting=self.settings.turns.kind != "none")
+        self._order(contract.Commit(turn=turn))
+
+    def clear_input(self) -> None:
+        """Forgets what was heard since the last turn."""
+        self._order(contract.Clear())
+        self._judging = False
+        self._listening.clear()
+        self._show()
+
+    def create_item(self, item: Item, after: str | None) -> None:
+        """Adds an item behind ``after`` (None: last; ``root``: first)."""
+        if item.kind == "message" and item.role == "user" and not self.info.can.text:
+            raise RequestError("invalid_value", "item: this server's model takes no text", "item")
+        previous = items.create(self.conversation, item, after)
+        self._tell(happen.ItemAdded(item=item, previous=previous))
+        self._tell(happen.ItemDone(item=item, previous=previous))
+        self._share_context()
+
+    def delete_item(self, item_id: str) -> None:
+        """Takes an item out of the conversation."""
+        self._delete(items.find(self.conversation, item_id, "delete").id)
+        self._share_context()
+
+    def truncate_item(self, item_id: str, content_index: int, audio_end_ms: int) -> None:
+        """Leaves of a reply what was heard: the client's word, which corrects our estimate."""
+        rate = self.info.output_rate
+        left = items.truncate(self.conversation, item_id, content_index, audio_end_ms, rate)
+        self._tell(happen.ItemTruncated(item=item_id, audio_end_ms=left))
+        self._share_context()
+
+    def retrieve_item(self, item_id: str) -> Item:
+        """The item as it stands."""
+        return items.find(self.conversation, item_id, "retrieve")
+
+    def respond(self, request: ReplyRequest) -> None:
+        """Starts a reply."""
+        if self.info.replies == "by_itself":
+            raise RequestError("invalid_value", "type: this server's model replies by itself")
+        active = self._speaking.active()
+        if active is not None and not request.out_of_band:
+            raise RequestError(
+                "conversation_already_has_active_response",
+                f"Conversation already has an active response in progress: {active.id}. "
+                "Wait until the response is finished before creating a new one.",
+            )
+        self._start(request)
+
+    def cancel(self, reply: str | None) -> None:
+        """Stops making a reply; what was made of it may still be heard (see ``clear_output``)."""
+        found = self._speaking.find(reply)
+        if found is None:
+            raise RequestError(
+                "response_cancel_not_active", "Cancellation failed: no active response found"
+            )
+        self._speaking.stop(found, Outcome("cancelled", "client_cancelled"))
+        self._share_context()
+        self._show()
+
+    def clear_output(self) -> None:
+        """Throws away the sound not yet heard and cuts its items to what was."""
+        self._speaking.cut(self._now)
+        self._share_context()
+        self._show()
+
+    def close(self, reason: str, message: str = "") -> None:
+        """Ends the session: its replies, and the caller's place in the engine. Once is enough."""
+        if self.ended:
+            return
+        self._speaking.stop_all(Outcome("cancelled", "session_ended"))
+        self._order(contract.Close())
+        self._end(reason, message)
+
+    # What happens -------------------------------------------------------------------------------
+
+    def on_event(self, event: contract.Event) -> None:
+        """Takes the engine's next event."""
+        if self.ended:
+            return
+        match event:
+            case contract.Applied() | contract.Refused():
+                self._on_answer(event)
+            case contract.Onset():
+                if self.settings.interrupt_response:
+                    self._speaking.hold()
+            case contract.OnsetDropped():
+                self._speaking.release()
+            case contract.SpeechStarted():
+                self._on_speech(event)
+            case contract.SpeechStopped():
+                self._judging = self.settings.create_response
+                self._listening.pause(event)
+            case contract.TurnEnded():
+                self._on_turn(event)
+            case contract.TurnDropped():
+                self._on_noise(event)
+            case contract.TranscriptDelta():
+                self._listening.more(event)
+            case contract.TranscriptCompleted() | contract.TranscriptFailed():
+                self._listening.transcribed(event)
+                self._share_context()
+            case contract.ReplyStarted():
+                if self.info.replies == "by_itself":
+                    self._speaking.begin(event.reply, self.settings, self._now)
+            case contract.ReplyText() | contract.ReplyAudio() | contract.ToolCall():
+                self._speaking.more(event, self._now)
+            case contract.ReplyEnded():
+                self._speaking.made(event)
+                self._share_context()
+                self._answer(self._to_answer)
+            case contract.Fault():
+                self._tell(happen.Faulted(code=event.code, message=event.message, fatal=False))
+            case contract.Closed():
+                self._on_closed(event)
+        self._show()
+
+    def on_taken(self, taken: Taken) -> None:
+        """Learns that a frame was handed out, and what began or ended with it."""
+        self._speaking.taken(taken, self._now)
+        if taken.started or taken.stopped:
+            self._show()
+
+    def tick(self, now: int) -> None:
+        """Lets time pass: every 100 ms or so, and before anything that depends on it."""
+        self._now = now
+        if self.ended:
+            return
+        if not self._settled and not self._updates and now - self._began >= SETTLE:
+            self._apply(None, self.settings)
+        if now - self._reported >= REPORT:
+            self._reported = now
+            self._speaking.report(now)
+        self._speaking.expire(now)
+        self._watch_idle()
+        self._show()
+
+    def _on_answer(self, event: contract.Applied | contract.Refused) -> None:
+        ref, settings = self._updates.pop(event.id)
+        if isinstance(event, contract.Applied):
+            self.settings = settings
+            self._share_context()
+            if ref is not None:
+                self._tell(happen.SettingsApplied(ref=ref))
+        elif ref is not None:
+            self._tell(happen.SettingsRefused(ref=ref, param=event.param, message=event.message))
+        if not self._settled and self._greeting and self.info.replies == "when_told":
+            self._start(ReplyRequest(verbatim=self._greeting))
+        self._settled = True
+
+    def _on_speech(self, event: contract.SpeechStarted) -> None:
+        self._listening.speech(event)
+        if not self.settings.interrupt_response:
+            return
+        self._to_answer = None
+        rest = self._speaking.interrupt(self._now)
+        self._speaking.release()
+        if rest is not None:
+            self._cut_short[event.turn] = rest
+        self._share_context()
+
+    def _on_turn(self, event: contract.TurnEnded) -> None:
+        found = self._listening.turn == event.turn and self.settings.create_response
+        self._judging = False
+        self._cut_short.pop(event.turn, None)
+        self._listening.end(event)
+        self._trim()
+        self._share_context()
+        if (found or event.turn == self._idle_turn) and self.info.replies == "when_told":
+            self._answer(event.turn)
+
+    def _on_noise(self, event: contract.TurnDropped) -> None:
+        self._judging = False
+        self._listening.drop(event)
+        rest = self._cut_short.pop(event.turn, None)
+        if rest is not None and self._speaking.active() is None:
+            self._start(ReplyRequest(verbatim=rest or None))
+
+    def _on_closed(self, event: contract.Closed) -> None:
+        message = event.message or "the speech engine ended the session"
+        self._speaking.stop_all(Outcome("failed", None, event.reason, message))
+        if event.reason != "closed":
+            self._tell(happen.Faulted(code=event.reason, message=message, fatal=True))
+        self._end(event.reason, message)
+
+    # How it is done -----------------------------------------------------------------------------
+
+    def _apply(self, ref: str | None, settings: SessionSettings) -> None:
+        order = contract.Settings(
+            id=new_id("set"),
+            voice=settings.voice,
+            instructions=settings.instructions,
+            turns=settings.turns,
+            transcribe=settings.transcribe,
+            language=settings.language,
+        )
+        self._updates[order.id] = (ref, settings)
+        self._order(order)
+
+    def _answer(self, turn: str | None) -> None:
+        """Replies to ``turn``; while another reply is being made, as soon as that has ended."""
+        self._to_answer = turn if self._speaking.active() else None
+        if turn is not None and self._to_answer is None:
+            self._start(ReplyRequest(), turn)
+
+    def _start(self, request: ReplyRequest, turn: str | None = None) -> None:
+        length = self._listening.length_ms(turn)
+        revision = self._context.revision
+        self._speaking.ask(request, self.settings, revision, turn, length, self._now)
+        self._show()
+
+    def _share_context(self) -> None:
+        """Gives the engine the conversation, if it is not as it was."""
+        context = contract.Context(
+            revision=self._context.revision,
+            messages=self.conversation.messages(),
+            instructions=self.settings.instructions,
+            tools=self.settings.tools if self.info.can.tools else (),
+            voice=self.settings.voice,
+        )
+        if context != self._context:
+            self._context = replace(context, revision=context.revision + 1)
+            self._order(self._context)
+
+    def _trim(self) -> None:
+        while (oldest := items.overflow(self.conversation)) is not None:
+            self._delete(oldest)
+
+    def _delete(self, item_id: str) -> None:
+        self.conversation.delete(item_id)
+        self._tell(happen.ItemDeleted(item=item_id))
+
+    def _watch_idle(self) -> None:
+        """After a reply, a caller silent for the set time is taken to have said nothing, aloud."""
+        if self._speaking.active() or self._speaking.playing(self._now):
+            self._quiet = (self._now, self._listening.offered)
+        timeout = self.settings.idle_timeout_ms
+        if self._quiet is None or timeout is None or self.settings.turns.kind != "server":
+            return
+        since, offered = self._quiet
+        if self._listening.turn is None and self._now - since >= timeout * 1_000_000:
+            self._quiet = None
+            self._idle_turn = self._listening.idle(offered)
+            self._order(contract.Commit(turn=self._idle_turn))
+
+    def _show(self) -> None:
+        """Says what a person should see the service doing, when it changes."""
+        if self._speaking.playing(self._now):
+            activity: Activity = "speaking"
+        elif self._speaking.active() or self._judging:
+            activity = "thinking"
+        else:
+            activity = "listening"
+        if activity != self._activity and not self.ended:
+            self._activity = activity
+            self._tell(happen.ActivityChanged(activity=activity))
+
+    def _end(self, reason: str, message: str) -> None:
+        self.ended = True
+        self._tell(happen.Ended(reason=reason, message=message))
+
+    def _order(self, order: contract.Order) -> None:
+        """Orders to an engine that has ended are void: its last event says why."""
+        with contextlib.suppress(contract.SessionEnded):
+            self._engine.order(order)

@@ -1,0 +1,221 @@
+"""The service's side of a session: replies are made, sound, and are cut to what was heard. Pure.
+
+A reply has two ends: nothing more is made of it, and nothing more of it is heard. The first is
+:class:`server.replies.Replies`' subject, the second the playout's; here they are kept in step with
+the engine, which is told what was played and what is not wanted any more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from engine import contract
+from engine.contract import EngineInfo
+from server import happenings as happen
+from server.conversation import Conversation, Item
+from server.happenings import Happening
+from server.playout import Playout, Taken
+from server.replies import Outcome, Replies, Reply, new_id
+from server.requests import ReplyRequest, SessionSettings
+
+REPLY_TIMEOUT = 20_000_000_000
+"""Nanoseconds without anything coming of a reply, nor of it being played, that make it fail."""
+
+
+class Speaking:
+    """The replies of a session, from the asking to the last sample heard.
+
+    Args:
+        conversation: where replies are written.
+        playout: where they sound.
+        tell: hears every happening, in order.
+        order: gives the engine an order.
+        info: the engine's facts.
+    """
+
+    def __init__(
+        self,
+        conversation: Conversation,
+        playout: Playout,
+        tell: Callable[[Happening], None],
+        order: Callable[[contract.Order], None],
+        info: EngineInfo,
+    ) -> None:
+        self._conversation = conversation
+        self._playout = playout
+        self._tell = tell
+        self._order = order
+        self._rate = info.output_rate
+        self._replies = Replies(conversation, tell, info.output_rate)
+        self._sounding: dict[str, str] = {}
+
+    def active(self) -> Reply | None:
+        """The reply that is being made and writes to the conversation."""
+        return self._replies.active()
+
+    def find(self, reply: str | None) -> Reply | None:
+        """The reply of that id while it is being made; None asks for the active one."""
+        return self._replies.get(reply) if reply else self._replies.active()
+
+    def playing(self, now: int) -> bool:
+        """Whether the caller hears a reply."""
+        return self._playout.playing(now) is not None
+
+    def ask(
+        self,
+        request: ReplyRequest,
+        settings: SessionSettings,
+        revision: int,
+        turn: str | None,
+        turn_ms: int,
+        now: int,
+    ) -> None:
+        """Has the engine make a reply over context ``revision``, to ``turn`` if it answers one."""
+        reply = Reply(
+            id=new_id("resp"),
+            modality=request.modality or settings.modality,
+            voice=request.voice or settings.voice,
+            max_tokens=request.max_tokens or settings.max_tokens,
+            out_of_band=request.out_of_band,
+            metadata=request.metadata,
+            turn_ms=turn_ms,
+            touched=now,
+        )
+        self._replies.begin(reply)
+        self._order(
+            contract.Respond(
+                reply=reply.id,
+                revision=revision,
+                turn=turn,
+                modality=reply.modality,
+                messages=None if request.input is None else _messages(request.input),
+                instructions=request.instructions,
+                tools=request.tools,
+                tool_choice=request.tool_choice or settings.tool_choice,
+                voice=request.voice,
+                max_tokens=reply.max_tokens,
+                verbatim=request.verbatim,
+            )
+        )
+
+    def begin(self, reply: str, settings: SessionSettings, now: int) -> None:
+        """An engine that replies by itself began to."""
+        self._replies.begin(Reply(reply, "audio", settings.voice, touched=now))
+
+    def more(
+        self, event: contract.ReplyText | contract.ReplyAudio | contract.ToolCall, now: int
+    ) -> None:
+        """The engine made more of a reply; of one that has ended, nothing is wanted."""
+        reply = self._replies.get(event.reply)
+        if reply is None:
+            return
+        reply.touched = now
+        match event:
+            case contract.ReplyText():
+                self._replies.say(reply, event.text, event.end)
+            case contract.ReplyAudio():
+                self._sounding[reply.id] = self._replies.sound(reply, event.pcm)
+                self._playout.push(reply.id, event.pcm, now)
+            case contract.ToolCall():
+                self._replies.call(reply, event)
+
+    def made(self, event: contract.ReplyEnded) -> None:
+        """The engine has made all of a reply that it will."""
+        reply = self._replies.get(event.reply)
+        if reply is None:
+            return
+        self._playout.finish(reply.id)
+        if event.reason == "completed":
+            outcome = Outcome("completed", usage=event.usage)
+        elif event.reason == "length":
+            outcome = Outcome("incomplete", "max_output_tokens", usage=event.usage)
+        elif event.reason == "cancelled":
+            outcome = Outcome("cancelled", "client_cancelled", usage=event.usage)
+        else:
+            outcome = Outcome("failed", None, "reply_failed", event.message, event.usage)
+        self._replies.end(reply, outcome)
+
+    def stop(self, reply: Reply, outcome: Outcome) -> None:
+        """Ends a reply from our side; what was made of it may still be heard."""
+        self._order(contract.Cancel(reply=reply.id))
+        self._playout.finish(reply.id)
+        self._replies.end(reply, outcome)
+
+    def stop_all(self, outcome: Outcome) -> None:
+        """Ends every reply that is being made."""
+        for reply in self._replies.all():
+            self.stop(reply, outcome)
+
+    def hold(self) -> None:
+        """Stops sounding until it is clear whether the caller speaks."""
+        self._playout.hold()
+
+    def release(self) -> None:
+        """Goes on where it was held."""
+        self._playout.release()
+
+    def interrupt(self, now: int) -> str | None:
+        """The caller took the floor. Returns the words not heard; None if there was no reply."""
+        active = self._replies.active()
+        unheard_item: Item | None = None
+        if active is not None:
+            if active.modality == "audio" and active.id not in self._sounding:
+                unheard_item = active.item
+            self.stop(active, Outcome("cancelled", "turn_detected"))
+        sounding = active is not None or self.playing(now)
+        unheard = self.cut(now)
+        if unheard_item is not None and unheard_item.id in self._conversation:
+            self._conversation.cut(unheard_item.id, 0)
+        return unheard if sounding else None
+
+    def cut(self, now: int) -> str:
+        """Throws away sound not yet heard; items keep what was. Returns the words not heard."""
+        unheard: list[str] = []
+        for reply, heard in self._playout.cut(now).items():
+            item = self._sounding.pop(reply, None)
+            if self._playout.paced:
+                self._tell(happen.PlayoutCleared(reply=reply))
+            if item is None or item not in self._conversation:
+                continue
+            unheard.append(self._conversation.unheard(item, heard))
+            self._conversation.cut(item, heard)
+            if self._playout.paced:
+                end_ms = heard * 1000 // self._rate
+                self._tell(happen.ItemTruncated(item=item, audio_end_ms=end_ms))
+        return " ".join(filter(None, unheard))
+
+    def taken(self, taken: Taken, now: int) -> None:
+        """A frame was handed out; replies began or ended with it."""
+        if taken.started:
+            self._tell(happen.PlayoutStarted(reply=taken.started))
+        for reply in taken.stopped:
+            self._report(reply, now)
+            self._sounding.pop(reply, None)
+            self._tell(happen.PlayoutStopped(reply=reply))
+
+    def report(self, now: int) -> None:
+        """Tells the engine how much of the reply that is heard has been played."""
+        playing = self._playout.playing(now)
+        if playing is not None:
+            self._report(playing, now)
+
+    def expire(self, now: int) -> None:
+        """Fails replies of which nothing comes any more."""
+        for reply in self._replies.all():
+            if now - reply.touched > REPLY_TIMEOUT:
+                self.stop(
+                    reply, Outcome("failed", None, "reply_timeout", "the model stopped answering")
+                )
+
+    def _report(self, reply: str, now: int) -> None:
+        self._order(contract.Played(reply=reply, samples=self._playout.played(reply, now)))
+        if (open_reply := self._replies.get(reply)) is not None:
+            open_reply.touched = now
+
+
+def _messages(input_items: tuple[Item, ...]) -> tuple[contract.Message, ...]:
+    """The context that items given with a request make by themselves."""
+    conversation = Conversation()
+    for item in input_items:
+        conversation.add(item)
+    return conversation.messages()
