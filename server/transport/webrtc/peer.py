@@ -1,0 +1,213 @@
+"""One WebRTC call on stock aiortc: negotiation, liveness and end. It is the call's leg.
+
+The answer holds all our candidates and is given at once: the offer needs none, since the caller's
+first check tells its address. A call that does not connect, or whose peer falls silent, ends by
+itself. Whatever happens, it ends once, for one reason, and :meth:`Peer.close` leaves nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import TYPE_CHECKING
+
+import structlog
+from aiortc import RTCConfiguration, RTCPeerConnection, RTCSessionDescription
+from aiortc.rtcconfiguration import RTCBundlePolicy
+
+from server.transport.webrtc import receiver, sender, stock
+from server.transport.webrtc.channel import EventChannel
+from server.transport.webrtc.receiver import Receiver
+from server.transport.webrtc.sdp import Offer, OfferError
+from server.transport.webrtc.sender import Sender
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
+
+    from aiortc import RTCDataChannel
+    from aiortc.mediastreams import MediaStreamTrack
+
+    from engine.contract import Samples
+    from server.transport.leg import Frame
+
+_SILENCE = 8.0
+"""Seconds without an authenticated packet after which a peer is lost. A living one is checked for
+consent every 4 to 6 s (RFC 7675 section 5.1), and sends reports more often than that."""
+_CLOSING = 3.0
+
+log = structlog.get_logger(__name__)
+
+
+class Peer:
+    """A caller over WebRTC, as a :class:`server.transport.leg.Leg`.
+
+    Args:
+        offer: what the caller offered.
+        addresses: local addresses to offer it.
+        setup_timeout: seconds from the answer to a connected call with an open channel.
+        received: called with each event the caller sends.
+    """
+
+    def __init__(
+        self,
+        offer: Offer,
+        addresses: Sequence[str],
+        setup_timeout: float,
+        received: Callable[[str], None],
+    ) -> None:
+        self._offer = offer
+        self._addresses = addresses
+        self._setup_timeout = setup_timeout
+        self._connection = RTCPeerConnection(
+            RTCConfiguration(iceServers=[], bundlePolicy=RTCBundlePolicy.MAX_BUNDLE)
+        )
+        self._sender = Sender()
+        self._receiver = Receiver()
+        self.events = EventChannel(offer.max_message, received, self._end)
+        loop = asyncio.get_running_loop()
+        self._connected: asyncio.Future[bool] = loop.create_future()
+        self._ended: asyncio.Future[str] = loop.create_future()
+        self._heard = time.monotonic()
+        self._tasks: list[asyncio.Task[None]] = []
+        self._closing: asyncio.Task[None] | None = None
+
+    async def answer(self, dcid: int | None = None) -> str:
+        """The SDP answer; from here on the caller has the set-up time to connect.
+
+        ``dcid`` is the id of a data channel that the caller created as already negotiated.
+
+        Raises:
+            OfferError: the offer cannot be answered.
+        """
+        connection = self._connection
+        connection.on("track", self._on_track)
+        connection.on("datachannel", self._on_channel)
+        connection.on("connectionstatechange", self._on_state)
+        connection.addTrack(self._sender)
+        try:
+            await connection.setRemoteDescription(RTCSessionDescription(self._offer.sdp, "offer"))
+        except Exception as problem:  # the stack's parser raises whatever its line happens to
+            raise OfferError(f"cannot be answered ({type(problem).__name__})") from problem
+        for transceiver in connection.getTransceivers():
+            if transceiver.kind != "audio":
+                transceiver.direction = "inactive"
+        if dcid is not None and self._offer.channel:
+            self._on_channel(connection.createDataChannel("oai-events", negotiated=True, id=dcid))
+        stock.bind(connection, self._addresses)
+        stock.when_heard(connection, self._on_heard)
+        await connection.setLocalDescription(await connection.createAnswer())
+        self._start(self._watch())
+        return connection.localDescription.sdp
+
+    async def connected(self) -> bool:
+        """Waits until sound and events can pass; False if the call ended before."""
+        return await asyncio.shield(self._connected)
+
+    # The leg -------------------------------------------------------------------------------------
+
+    @property
+    def input_rate(self) -> int:
+        return receiver.RATE
+
+    @property
+    def output_rate(self) -> int:
+        return sender.RATE
+
+    @property
+    def frame(self) -> int:
+        return sender.FRAME
+
+    def frames(self) -> AsyncIterator[Frame]:
+        return self._receiver.frames()
+
+    def send(self, pcm: Samples) -> None:
+        self._sender.send(pcm)
+
+    def clear(self) -> int:
+        return self._sender.clear() * sender.FRAME
+
+    @property
+    def played(self) -> int:
+        return self._sender.sent * sender.FRAME
+
+    async def ended(self) -> str:
+        return await asyncio.shield(self._ended)
+
+    def stats(self) -> Mapping[str, float]:
+        return {
+            "frames_in": self._receiver.received,
+            "concealed_in": self._receiver.concealed,
+            "dropped_in": self._receiver.dropped,
+            "frames_out": self._sender.sent,
+            "dropped_out": self._sender.dropped,
+        }
+
+    async def close(self, reason: str = "hangup") -> None:
+        self._end(reason)
+        if self._closing is None:
+            self._closing = asyncio.create_task(self._close())
+        await asyncio.shield(self._closing)
+
+    # How it lives and ends -----------------------------------------------------------------------
+
+    def _on_track(self, track: MediaStreamTrack) -> None:
+        if track.kind == "audio":
+            self._start(self._receiver.drain(track))
+
+    def _on_channel(self, channel: RTCDataChannel) -> None:
+        self.events.attach(channel, self._check_connected)
+
+    def _on_state(self) -> None:
+        state = self._connection.connectionState
+        if state == "connected":
+            self._check_connected()
+        elif state == "failed":
+            self._end("peer_lost" if self._connected.done() else "never_connected")
+        elif state == "closed":
+            self._end("hangup")
+
+    def _check_connected(self) -> None:
+        complete = self.events.is_open or not self._offer.channel
+        if complete and self._connection.connectionState == "connected":
+            self._set_connected(True)
+
+    def _on_heard(self) -> None:
+        self._heard = time.monotonic()
+
+    async def _watch(self) -> None:
+        try:
+            async with asyncio.timeout(self._setup_timeout):
+                await self.connected()
+        except TimeoutError:
+            self._end("never_connected")
+            return
+        while True:
+            silent = time.monotonic() - self._heard
+            if silent >= _SILENCE:
+                self._end("peer_lost")
+                return
+            await asyncio.sleep(_SILENCE - silent)
+
+    def _end(self, reason: str) -> None:
+        if not self._ended.done():
+            self._ended.set_result(reason)
+            self._receiver.end()
+            self._set_connected(False)
+
+    def _set_connected(self, connected: bool) -> None:
+        if not self._connected.done():
+            self._connected.set_result(connected)
+
+    def _start(self, work: Coroutine[None, None, None]) -> None:
+        self._tasks.append(asyncio.create_task(work))
+
+    async def _close(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._sender.stop()
+        try:
+            async with asyncio.timeout(_CLOSING):
+                await self._connection.close()
+        except TimeoutError:
+            log.warning("a peer connection did not close in time")

@@ -1,0 +1,210 @@
+"""A call over loopback: aiortc as the caller, our peer as the service."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+import numpy as np
+import pytest
+from aioice.ice import Connection
+from aiortc import RTCConfiguration, RTCDataChannel, RTCPeerConnection, RTCSessionDescription
+from aiortc.mediastreams import AudioStreamTrack, MediaStreamTrack
+from aiortc.rtcdtlstransport import RTCDtlsTransport
+from aiortc.rtcsctptransport import RTCSctpTransport
+from av import AudioFrame
+
+from server.transport.webrtc import peer as peer_module
+from server.transport.webrtc import receiver, sender, stock
+from server.transport.webrtc.peer import Peer
+from server.transport.webrtc.sdp import OfferError, parse_offer
+
+LOOPBACK = ["127.0.0.1"]
+
+
+@dataclass
+class Call:
+    """Both ends of a call and what arrived at each."""
+
+    peer: Peer
+    caller: RTCPeerConnection
+    channel: RTCDataChannel
+    at_peer: list[str] = field(default_factory=list)
+    at_caller: list[str] = field(default_factory=list)
+    sound: list[np.ndarray] = field(default_factory=list)
+
+
+async def offer(caller: RTCPeerConnection) -> str:
+    description = await caller.createOffer()
+    await caller.setLocalDescription(description)
+    return str(caller.localDescription.sdp)
+
+
+async def until(true: Callable[[], bool], seconds: float = 5.0) -> None:
+    async with asyncio.timeout(seconds):
+        while True:
+            if true():
+                return
+            await asyncio.sleep(0.01)
+
+
+async def listen(track: MediaStreamTrack, into: list[np.ndarray]) -> None:
+    while True:
+        frame = await track.recv()
+        assert isinstance(frame, AudioFrame)
+        into.append(frame.to_ndarray().reshape(-1, 2)[:, 0])
+
+
+@asynccontextmanager
+async def call(dcid: int | None = None, setup_timeout: float = 5.0) -> AsyncIterator[Call]:
+    caller = RTCPeerConnection(RTCConfiguration(iceServers=[]))
+    caller.addTrack(AudioStreamTrack())
+    channel = caller.createDataChannel("any label", negotiated=dcid is not None, id=dcid)
+    stock.bind(caller, LOOPBACK)
+    at_peer: list[str] = []
+    parsed = parse_offer(await offer(caller))
+    peer = Peer(parsed, LOOPBACK, setup_timeout, at_peer.append)
+    now = Call(peer, caller, channel, at_peer)
+    channel.on("message", now.at_caller.append)
+    listening: list[asyncio.Task[None]] = []
+    caller.on(
+        "track", lambda track: listening.append(asyncio.create_task(listen(track, now.sound)))
+    )
+    answer = await peer.answer(dcid)
+    await caller.setRemoteDescription(RTCSessionDescription(answer, "answer"))
+    try:
+        yield now
+    finally:
+        await peer.close()
+        await caller.close()
+        for task in listening:
+            task.cancel()
+        await asyncio.gather(*listening, return_exceptions=True)
+
+
+async def test_sound_and_events_pass_both_ways() -> None:
+    async with call() as now:
+        now.peer.events.send("before it opened")
+        assert await now.peer.connected()
+        await until(lambda: now.channel.readyState == "open")
+        now.channel.send("from the caller")
+        await until(lambda: now.at_peer == ["from the caller"])
+        await until(lambda: now.at_caller == ["before it opened"])
+
+        frames = now.peer.frames()
+        first = await anext(frames)
+        assert first.pcm.dtype == np.float32
+        assert len(first.pcm) == receiver.RATE // 50
+
+        tone = np.sin(np.arange(sender.RATE) * 2 * np.pi * 440 / sender.RATE).astype(np.float32)
+        for start in range(0, len(tone), sender.FRAME):
+            now.peer.send(tone[start : start + sender.FRAME] * np.float32(0.5))
+            await asyncio.sleep(0.02)
+        assert now.peer.played == len(tone)
+        await until(lambda: sum(map(len, now.sound)) > 48_000 * 0.7)
+        heard = np.concatenate(now.sound)[9_600:28_800].astype(np.float64)
+        spectrum = np.abs(np.fft.rfft(heard * np.hanning(len(heard))))
+        assert abs(np.argmax(spectrum) * 48_000 / len(heard) - 440) < 5
+        assert 0.4 < np.abs(heard).max() / 32768 < 0.6
+
+
+async def test_a_channel_agreed_beforehand_needs_no_announcement() -> None:
+    async with call(dcid=4) as now:
+        assert await now.peer.connected()
+        now.peer.events.send("hello")
+        await until(lambda: now.at_caller == ["hello"])
+        now.channel.send("hello too")
+        await until(lambda: now.at_peer == ["hello too"])
+
+
+async def test_a_caller_who_hangs_up_ends_the_call() -> None:
+    async with call() as now:
+        assert await now.peer.connected()
+        await now.caller.close()
+        async with asyncio.timeout(2):
+            assert await now.peer.ended() == "hangup"
+
+
+async def test_a_caller_who_never_connects_is_given_up() -> None:
+    caller = RTCPeerConnection(RTCConfiguration(iceServers=[]))
+    caller.addTrack(AudioStreamTrack())
+    caller.createDataChannel("oai-events")
+    peer = Peer(parse_offer(await offer(caller)), LOOPBACK, 0.2, lambda _: None)
+    await peer.answer()
+    assert not await peer.connected()
+    assert await peer.ended() == "never_connected"
+    await peer.close()
+    await caller.close()
+
+
+async def test_a_caller_who_falls_silent_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(peer_module, "_SILENCE", 0.5)
+    async with call() as now:
+        assert await now.peer.connected()
+        await asyncio.sleep(1.0)
+        assert not now.peer._ended.done()
+        transport = now.caller.getTransceivers()[0].receiver.transport.transport
+        for protocol in transport._connection._protocols:
+            protocol.transport.abort()
+        began = time.monotonic()
+        async with asyncio.timeout(3):
+            assert await now.peer.ended() == "peer_lost"
+        assert time.monotonic() - began < 1.5
+
+
+async def test_an_event_longer_than_the_caller_takes_is_left_out() -> None:
+    async with call() as now:
+        assert await now.peer.connected()
+        now.peer.events.send("x" * 300_000)
+        now.peer.events.send("short")
+        await until(lambda: now.at_caller == ["short"])
+
+
+async def test_closing_leaves_no_task_behind() -> None:
+    before = asyncio.all_tasks()
+    async with call() as now:
+        assert await now.peer.connected()
+    await asyncio.sleep(0.1)
+    assert asyncio.all_tasks() == before
+
+
+async def test_frames_end_with_the_call() -> None:
+    async with call() as now:
+        assert await now.peer.connected()
+        await now.peer.close()
+        async with asyncio.timeout(1):
+            async for _ in now.peer.frames():
+                pass
+
+
+async def test_an_offer_the_stack_cannot_read_is_an_offer_error() -> None:
+    text = "v=0\r\nm=audio 9 X\r\na=ice-ufrag:abcd\r\na=ice-pwd:x\r\na=fingerprint:sha-256 AA\r\n"
+    peer = Peer(parse_offer(text), LOOPBACK, 1.0, lambda _: None)
+    with pytest.raises(OfferError):
+        await peer.answer()
+    await peer.close()
+
+
+async def test_the_answer_offers_exactly_the_chosen_addresses() -> None:
+    caller = RTCPeerConnection(RTCConfiguration(iceServers=[]))
+    caller.addTrack(AudioStreamTrack())
+    peer = Peer(parse_offer(await offer(caller)), LOOPBACK, 1.0, lambda _: None)
+    answer = await peer.answer()
+    hosts = [line.split()[4] for line in answer.splitlines() if line.startswith("a=candidate")]
+    assert hosts == LOOPBACK
+    await peer.close()
+    await caller.close()
+
+
+def test_the_private_names_we_build_on_are_where_they_were() -> None:
+    for owner, name in (
+        (Connection, "get_component_candidates"),
+        (Connection, "check_incoming"),
+        (RTCDtlsTransport, "_handle_rtp_data"),
+        (RTCDtlsTransport, "_handle_rtcp_data"),
+        (RTCSctpTransport, "_handle_data"),
+    ):
+        assert callable(getattr(owner, name)), name
