@@ -1,0 +1,322 @@
+"""One session in OpenAI's Realtime protocol (GA): client events in, server events out. Pure.
+
+The adapter asks the session and renders what it tells; order, ids and exactly-once are the
+session's. :meth:`RealtimeAdapter.receive` answers the sender alone, :meth:`RealtimeAdapter.render`
+speaks to every subscriber, so each event is made once however many listen.
+
+The session object that clients see is kept here. An update is merged into the newest one asked for,
+so updates in flight add up, and it is shown once the session says that it holds.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from msgspec.structs import replace
+
+from server import happenings as happen
+from server.conversation import Item
+from server.happenings import Happening
+from server.protocol.realtime import client_events as client
+from server.protocol.realtime import effect, events, rendering
+from server.protocol.realtime.events import ServerEvent
+from server.protocol.realtime.items import ItemReference, WireItem, from_wire, to_wire
+from server.protocol.realtime.names import LocalNames
+from server.protocol.realtime.response_object import (
+    OutputShown,
+    Response,
+    ResponseParams,
+    request_of,
+    response_of,
+)
+from server.protocol.realtime.responses import OpenResponse
+from server.protocol.realtime.session_object import RealtimeSession, merge
+from server.protocol.realtime.sound import InputDecoder, OutputEncoder
+from server.protocol.realtime.wire import convert, decode
+from server.requests import RequestError
+
+if TYPE_CHECKING:
+    from engine.contract import Samples
+    from server.session import Session
+    from server.settings import Names
+
+LONGEST_EVENT_ID = 512
+
+
+class RealtimeAdapter:
+    """Speaks Realtime for one session.
+
+    Args:
+        session: whose requests are made and whose happenings are rendered.
+        model: the name it was asked for by, echoed as it came.
+        names: the operator's tables of stock names.
+        paced: the sound goes over a media leg, not in these events (WebRTC, telephones).
+        expires_at: unix seconds at which the session ends by itself, or None.
+    """
+
+    def __init__(
+        self,
+        session: Session,
+        *,
+        model: str,
+        names: Names,
+        paced: bool,
+        expires_at: int | None = None,
+    ) -> None:
+        self._session = session
+        self._paced = paced
+        self._names = LocalNames(names, session.info, model)
+        self._shown = effect.session_of(
+            session.settings, session.info, id=session.id, model=model, expires_at=expires_at
+        )
+        self._conversation = f"conv_{session.id.removeprefix('sess_')}"
+        self._updates: dict[str, tuple[str | None, RealtimeSession]] = {}
+        self._asked = 0
+        self._decoder = InputDecoder(self._shown.audio.input.format, session.info.input_rate)
+        self._unheard: Samples = np.zeros(0, np.float32)
+        self._open: dict[str, OpenResponse] = {}
+        self._voice_names: dict[str, str] = {}
+        self._spoken = False
+
+    def opening(self) -> list[ServerEvent]:
+        """What a subscriber hears first."""
+        return [events.SessionCreated(session=self._shown)]
+
+    # Client events ------------------------------------------------------------------------------
+
+    def receive(self, raw: str | bytes) -> list[ServerEvent]:
+        """Acts on a client event; returns what only its sender hears, such as an error.
+
+        Read no further event from a socket until :meth:`pump` says that everything was heard.
+        """
+        event_id: str | None = None
+        try:
+            fields = decode(raw)
+            given = fields.get("event_id")
+            if isinstance(given, str) and len(given) <= LONGEST_EVENT_ID:
+                event_id = given
+            event: client.ClientEvent = convert(fields, client.ClientEvent)
+            return self._act(event, event_id)
+        except RequestError as error:
+            return [_refusal(error, event_id)]
+
+    def pump(self) -> bool:
+        """Lets the engine hear appended sound that it had no room for; True once it heard all."""
+        room = self._session.room
+        if len(self._unheard) and room > 0:
+            self._session.hear(self._unheard[:room])
+            self._unheard = self._unheard[room:]
+        return not len(self._unheard)
+
+    def _act(self, event: client.ClientEvent, event_id: str | None) -> list[ServerEvent]:
+        session = self._session
+        match event:
+            case client.InputAudioBufferAppend():
+                self._append(event.audio)
+            case client.SessionUpdate():
+                self._update(event, event_id)
+            case client.InputAudioBufferCommit():
+                session.commit()
+            case client.InputAudioBufferClear():
+                self._clear_input()
+            case client.OutputAudioBufferClear():
+                self._clear_output()
+            case client.ItemCreate():
+                session.create_item(from_wire(event.item, "item"), event.previous_item_id)
+            case client.ItemRetrieve():
+                return [self._retrieved(event.item_id)]
+            case client.ItemDelete():
+                session.delete_item(event.item_id)
+            case client.ItemTruncate():
+                session.truncate_item(event.item_id, event.content_index, event.audio_end_ms)
+            case client.ResponseCreate():
+                self._respond(event.response or ResponseParams())
+            case client.ResponseCancel():
+                session.cancel(event.response_id)
+        return []
+
+    def _append(self, audio: bytes) -> None:
+        if self._paced:
+            raise RequestError(
+                "invalid_value", "Invalid 'type': the sound of a call comes on its track.", "type"
+            )
+        try:
+            heard = self._decoder.push(audio)
+        except ValueError:
+            raise RequestError(
+                "invalid_value",
+                f"Invalid 'audio': expected whole 16-bit samples, got {len(audio)} bytes.",
+                "audio",
+            ) from None
+        self._unheard = np.concatenate([self._unheard, heard])
+        self.pump()
+
+    def _clear_input(self) -> None:
+        self._unheard = self._unheard[:0]
+        self._decoder = self._new_decoder()
+        self._session.clear_input()
+
+    def _clear_output(self) -> None:
+        if not self._paced:
+            raise RequestError(
+                "invalid_value",
+                "Invalid 'type': output_audio_buffer.clear is for calls; a socket has no buffer.",
+                "type",
+            )
+        self._session.clear_output()
+
+    def _update(self, event: client.SessionUpdate, event_id: str | None) -> None:
+        newest = self._newest()
+        wanted = effect.effective(merge(newest, event.session), self._session.info)
+        settings = effect.settings_of(
+            wanted, self._session.settings, self._session.info, self._names
+        )
+        self._check_voice(settings.voice, "session.audio.output.voice")
+        self._asked += 1
+        ref = f"update_{self._asked}"
+        self._updates[ref] = (event_id, wanted)
+        try:
+            self._session.update(ref, settings)
+        except RequestError:
+            del self._updates[ref]
+            raise
+        if wanted.audio.input.format != newest.audio.input.format:
+            self._decoder = self._new_decoder()
+
+    def _newest(self) -> RealtimeSession:
+        """The session object as the latest update wants it."""
+        return next(reversed(self._updates.values()))[1] if self._updates else self._shown
+
+    def _check_voice(self, voice: str, at: str) -> None:
+        if self._spoken and voice != self._names.local_voice(self._session.settings.voice):
+            raise RequestError(
+                "cannot_update_voice",
+                f"Invalid '{at}': the voice cannot change once the assistant has spoken.",
+                at,
+            )
+
+    def _respond(self, params: ResponseParams) -> None:
+        voice = None
+        if params.voice is not None:
+            at = "response.audio.output.voice"
+            voice = self._names.voice(params.voice, at)
+            self._check_voice(voice, at)
+            self._voice_names[voice] = params.voice
+        if params.format not in (None, self._shown.audio.output.format):
+            raise RequestError(
+                "invalid_value",
+                "Invalid 'response.audio.output.format': expected that of the session.",
+                "response.audio.output.format",
+            )
+        request = request_of(params, self._session.info, self._session.settings.max_tokens)
+        if params.input is not None:
+            context = tuple(self._input(item, index) for index, item in enumerate(params.input))
+            request = replace(request, input=context)
+        self._session.respond(replace(request, voice=voice))
+
+    def _input(self, item: WireItem | ItemReference, index: int) -> Item:
+        if isinstance(item, ItemReference):
+            return self._session.retrieve_item(item.id)
+        return from_wire(item, f"response.input[{index}]")
+
+    def _retrieved(self, item_id: str) -> ServerEvent:
+        item = self._session.retrieve_item(item_id)
+        return events.ItemRetrieved(item=to_wire(item, transcripts=self._transcribes))
+
+    def _new_decoder(self) -> InputDecoder:
+        """For what the client sends from now on: it need not wait for its update to hold."""
+        return InputDecoder(self._newest().audio.input.format, self._session.info.input_rate)
+
+    # Happenings ---------------------------------------------------------------------------------
+
+    def render(self, happening: Happening) -> list[ServerEvent]:
+        """What every subscriber hears of ``happening``, in order."""
+        match happening:
+            case happen.SettingsApplied():
+                _, self._shown = self._updates.pop(happening.ref)
+                return [events.SessionUpdated(session=self._shown)]
+            case happen.SettingsRefused():
+                return [self._refused(happening)]
+            case (
+                happen.TranscriptDelta() | happen.TranscriptCompleted() | happen.TranscriptFailed()
+            ):
+                return [_transcription(happening)] if self._transcribes else []
+            case happen.ReplyStarted():
+                return [self._begin(happening)]
+            case happen.ReplyItemStarted():
+                return self._open[happening.reply].start_item(happening)
+            case happen.ReplyText():
+                return self._open[happening.reply].text(happening)
+            case happen.ReplyAudio():
+                self._spoken = True
+                return self._open[happening.reply].audio(happening)
+            case happen.ReplyItemEnded():
+                return self._open[happening.reply].end_item(happening)
+            case happen.ReplyEnded():
+                del self._open[happening.reply]
+                return [
+                    events.ResponseDone(response=self._response(happening)),
+                    events.RateLimitsUpdated(),
+                ]
+        event = rendering.render(happening)
+        return [event] if event else []
+
+    @property
+    def _transcribes(self) -> bool:
+        return self._shown.audio.input.transcription is not None
+
+    def _refused(self, refused: happen.SettingsRefused) -> ServerEvent:
+        event_id, _ = self._updates.pop(refused.ref)
+        self._decoder = self._new_decoder()
+        param = effect.param_of(refused.param)
+        error = RequestError("invalid_value", f"Invalid '{param}': {refused.message}.", param)
+        return _refusal(error, event_id)
+
+    def _begin(self, started: happen.ReplyStarted) -> ServerEvent:
+        sounds = started.modality == "audio" and not self._paced
+        output = self._shown.audio.output.format
+        self._open[started.reply] = OpenResponse(
+            started.reply,
+            started.modality,
+            started.out_of_band,
+            OutputEncoder(output, self._session.info.output_rate) if sounds else None,
+        )
+        return events.ResponseCreated(response=self._response(started))
+
+    def _response(self, reply: happen.ReplyStarted | happen.ReplyEnded) -> Response:
+        output = self._shown.audio.output
+        used = self._names.local_voice(reply.voice)
+        own = used == self._names.local_voice(self._session.settings.voice)
+        voice = output.voice if own else self._voice_names.get(used, used)
+        shown = OutputShown(format=output.format, voice=voice)
+        return response_of(reply, self._conversation, shown)
+
+
+def _transcription(
+    happening: happen.TranscriptDelta | happen.TranscriptCompleted | happen.TranscriptFailed,
+) -> ServerEvent:
+    match happening:
+        case happen.TranscriptDelta():
+            return events.TranscriptionDelta(item_id=happening.item, delta=happening.text)
+        case happen.TranscriptCompleted():
+            return events.TranscriptionCompleted(
+                item_id=happening.item,
+                transcript=happening.text,
+                usage=events.TranscriptionUsage(happening.seconds),
+            )
+        case happen.TranscriptFailed():
+            error = events.TranscriptionError(message=happening.message)
+            return events.TranscriptionFailed(item_id=happening.item, error=error)
+
+
+def _refusal(error: RequestError, event_id: str | None) -> ServerEvent:
+    return events.Error(
+        error=events.ErrorBody(
+            type="invalid_request_error",
+            code=error.code,
+            message=error.message,
+            param=error.param,
+            event_id=event_id,
+        )
+    )

@@ -1,0 +1,80 @@
+"""The happenings that render without memory: each is one event, or none."""
+
+from __future__ import annotations
+
+from server import happenings as happen
+from server.happenings import Happening
+from server.protocol.realtime import events
+from server.protocol.realtime.events import ServerEvent
+from server.protocol.realtime.items import to_wire
+
+
+def render(happening: Happening) -> ServerEvent | None:
+    """The event of ``happening``; None where the API has none for it."""
+    return _of_input(happening) or _of_items(happening) or _of_session(happening)
+
+
+def _of_input(happening: Happening) -> ServerEvent | None:
+    match happening:
+        case happen.SpeechStarted():
+            return events.SpeechStarted(item_id=happening.item, audio_start_ms=happening.at_ms)
+        case happen.SpeechStopped():
+            return events.SpeechStopped(item_id=happening.item, audio_end_ms=happening.at_ms)
+        case happen.InputCommitted():
+            return events.InputCommitted(
+                item_id=happening.item, previous_item_id=happening.previous
+            )
+        case happen.InputCleared():
+            return events.InputCleared()
+        case happen.IdleTimedOut():
+            return events.TimeoutTriggered(
+                item_id=happening.item,
+                audio_start_ms=happening.start_ms,
+                audio_end_ms=happening.end_ms,
+            )
+    return None
+
+
+def _of_items(happening: Happening) -> ServerEvent | None:
+    """What a caller said is announced without its transcript, which has its own events."""
+    match happening:
+        case happen.ItemAdded():
+            return events.ItemAdded(
+                item=to_wire(happening.item, transcripts=False),
+                previous_item_id=happening.previous,
+            )
+        case happen.ItemDone():
+            return events.ItemDone(
+                item=to_wire(happening.item, transcripts=False),
+                previous_item_id=happening.previous,
+            )
+        case happen.ItemDeleted():
+            return events.ItemDeleted(item_id=happening.item)
+        case happen.ItemTruncated():
+            return events.ItemTruncated(item_id=happening.item, audio_end_ms=happening.audio_end_ms)
+    return None
+
+
+def _of_session(happening: Happening) -> ServerEvent | None:
+    match happening:
+        case happen.PlayoutStarted():
+            return events.OutputBufferStarted(response_id=happening.reply)
+        case happen.PlayoutStopped():
+            return events.OutputBufferStopped(response_id=happening.reply)
+        case happen.PlayoutCleared():
+            return events.OutputBufferCleared(response_id=happening.reply)
+        case happen.Faulted():
+            return events.Error(
+                error=events.ErrorBody(
+                    type="server_error", code=happening.code, message=happening.message
+                )
+            )
+        case happen.Ended(reason="session_expired"):
+            return events.Error(
+                error=events.ErrorBody(
+                    type="invalid_request_error",
+                    code="session_expired",
+                    message=happening.message or "The session reached its longest duration.",
+                )
+            )
+    return None

@@ -1,0 +1,88 @@
+"""From a client's JSON to typed values, with refusals that a client can act on.
+
+Everything a client sends is decoded here once, bounded in depth, and converted to the struct that
+says what is expected. What does not fit becomes a :class:`RequestError` whose ``param`` is the
+field's dotted path, as OpenAI's errors name it. Serialisers of several languages write whole
+numbers as ``500.0``; an integral float is therefore an integer here.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import msgspec
+
+from server.requests import RequestError
+
+MAX_DEPTH = 64
+"""Levels of nesting in a client's event; a tool's JSON schema is the deepest thing in one."""
+
+_MISSING = re.compile(r"Object missing required field `(.+)`")
+_EXACT = 2**53
+
+
+def _number(literal: str) -> float | int:
+    value = float(literal)
+    return int(value) if value.is_integer() and abs(value) < _EXACT else value
+
+
+_decoder = msgspec.json.Decoder(float_hook=_number)
+
+
+def _fits(value: Any, levels: int) -> bool:
+    if isinstance(value, dict):
+        value = value.values()
+    elif not isinstance(value, list):
+        return True
+    return levels > 0 and all(_fits(inner, levels - 1) for inner in value)
+
+
+def decode(raw: str | bytes) -> dict[str, Any]:
+    """The JSON object in ``raw``.
+
+    Raises:
+        RequestError: ``invalid_event``; it is no JSON, no object, or nested too deeply.
+    """
+    try:
+        value = _decoder.decode(raw)
+    except (msgspec.DecodeError, UnicodeEncodeError) as error:
+        raise RequestError("invalid_event", f"The event is not valid JSON: {error}.") from None
+    except RecursionError:
+        value = None
+    if not isinstance(value, dict) or not _fits(value, MAX_DEPTH):
+        expected = f"a JSON object of at most {MAX_DEPTH} nested levels"
+        raise RequestError("invalid_event", f"The event is not valid: expected {expected}.")
+    return value
+
+
+def convert(value: Any, kind: Any, at: str = "") -> Any:
+    """``value`` as a ``kind``: a type, or a union of them.
+
+    ``at`` is the dotted path of ``value`` in the client's event.
+
+    Raises:
+        RequestError: it does not fit; ``param`` names the field.
+    """
+    try:
+        return msgspec.convert(value, kind)
+    except msgspec.ValidationError as error:
+        raise _refusal(str(error), at) from None
+
+
+def _refusal(text: str, at: str) -> RequestError:
+    """msgspec's ``what - at `$.path` `` as an error of the API."""
+    what, marked, where = text.rpartition(" - at ")
+    if not marked:
+        what, where = text, ""
+    path = at + where.partition("$")[2].rstrip("`").replace("[...]", "")
+    if missing := _MISSING.fullmatch(what):
+        param = f"{path}.{missing[1]}".lstrip(".")
+        return RequestError(
+            "missing_required_parameter", f"Missing required parameter: '{param}'.", param
+        )
+    param = path.lstrip(".")
+    what = re.sub("^Invalid (enum )?value", "this server does not know", what)
+    what = what[0].lower() + what[1:]
+    code = "string_above_max_length" if "`str` of length <=" in what else "invalid_value"
+    return RequestError(code, f"Invalid '{param}': {what}.", param)
