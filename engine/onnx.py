@@ -39,7 +39,7 @@ class Network:
             providers=["CPUExecutionProvider"],
         )
         self.outputs: tuple[str, ...] = tuple(out.name for out in self._session.get_outputs())
-        self.inputs: dict[str, list[int | str]] = {
+        self.inputs: dict[str, list[Any]] = {
             entry.name: entry.shape for entry in self._session.get_inputs()
         }
         """Shape by name; a text stands for a length that may vary."""
