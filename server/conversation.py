@@ -29,8 +29,8 @@ class Item(Struct, frozen=True, kw_only=True):
     """One entry of the conversation.
 
     A message has ``role`` and ``content``; a call has ``call_id``, ``name`` and ``arguments`` (JSON
-    text); a call's output has ``call_id`` and ``output``. ``turn`` is the engine's turn that a spoken
-    user message came from.
+    text); a call's output has ``call_id`` and ``output``. ``turn`` is the engine's turn that a
+    spoken user message came from.
     """
 
     id: str

@@ -207,7 +207,7 @@ class Paced:
         if not self._queue:
             return False
         sound = self._queue[0]
-        if self._held and (not sound.read or self._faded() >= self._fade):
+        if self._held and not (sound.read and sound.waiting and self._faded() < self._fade):
             return False
         return sound.waiting >= self._frame or sound.finished
 

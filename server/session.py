@@ -94,16 +94,18 @@ class Session:
         self._listening.offered += len(pcm)
         return self._engine.hear(pcm)
 
-    def update(self, ref: str, settings: SessionSettings) -> None:
+    def update(self, ref: str | None, settings: SessionSettings) -> None:
         """Asks for settings; ``SettingsApplied(ref)`` or ``SettingsRefused(ref)`` answers."""
-        if settings.tool_choice == "required" and not self.info.can.tools:
-            raise RequestError(
-                "invalid_value",
-                "session.tool_choice: this server's model cannot call tools; "
-                "expected 'auto' or 'none', got 'required'",
-                "session.tool_choice",
-            )
-        self._apply(ref, settings)
+        order = contract.Settings(
+            id=new_id("set"),
+            voice=settings.voice,
+            instructions=settings.instructions,
+            turns=settings.turns,
+            transcribe=settings.transcribe,
+            language=settings.language,
+        )
+        self._updates[order.id] = (ref, settings)
+        self._order(order)
 
     def commit(self) -> None:
         """Ends what was heard since the last turn as a turn; it is not answered by itself."""
@@ -235,7 +237,7 @@ class Session:
         if self.ended:
             return
         if not self._settled and not self._updates and now - self._began >= SETTLE:
-            self._apply(None, self.settings)
+            self.update(None, self.settings)
         if now - self._reported >= REPORT:
             self._reported = now
             self._speaking.report(now)
@@ -292,18 +294,6 @@ class Session:
         self._end(event.reason, message)
 
     # How it is done -----------------------------------------------------------------------------
-
-    def _apply(self, ref: str | None, settings: SessionSettings) -> None:
-        order = contract.Settings(
-            id=new_id("set"),
-            voice=settings.voice,
-            instructions=settings.instructions,
-            turns=settings.turns,
-            transcribe=settings.transcribe,
-            language=settings.language,
-        )
-        self._updates[order.id] = (ref, settings)
-        self._order(order)
 
     def _answer(self, turn: str | None) -> None:
         """Replies to ``turn``; while another reply is being made, as soon as that has ended."""

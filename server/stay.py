@@ -1,0 +1,250 @@
+"""The shell around one session: it pumps, ticks, and connects it to the caller.
+
+:class:`server.session.Session` decides; this moves what it decided. The protocol's adapter makes
+each event once, and every subscriber (a data channel, a socket) is sent the same text. A call's
+sound comes and goes by its :class:`~server.transport.leg.Leg`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Callable, Coroutine
+from typing import Protocol
+
+import structlog
+
+from engine import contract
+from engine.audio.resample import Resampler
+from engine.contract import EngineInfo, EngineSession
+from server import happenings as happen
+from server.happenings import Happening
+from server.observe import Metrics, Transport
+from server.pacer import Line, Pacer
+from server.playout import HandedOver, Paced
+from server.protocol.realtime.adapter import RealtimeAdapter
+from server.protocol.realtime.wire import encode
+from server.replies import new_id
+from server.requests import SessionSettings
+from server.session import Session
+from server.settings import ServerSettings
+from server.transport.leg import Leg
+
+TICK = 0.05
+"""Seconds between looks at the clock."""
+FRAME = 0.02
+"""Seconds per frame that a call's leg is sent."""
+GOODBYE = 2.0
+"""Seconds the engine has to let go of an ended session."""
+
+log = structlog.get_logger("server.stay")
+
+
+class Subscriber(Protocol):
+    """Whoever is sent a session's events."""
+
+    def send(self, text: str) -> None:
+        """Takes an event's JSON. Never blocks; one who cannot keep up closes itself."""
+
+
+class Stay:
+    """One caller's stay, from admission to the last event.
+
+    Args:
+        engine: the caller's place.
+        info: the engine's facts.
+        settings: the operator's.
+        model: the name the caller asked for.
+        paced: whether a leg will carry the sound (else it goes with the events).
+        pacer: hands out frames.
+        metrics: counts.
+    """
+
+    def __init__(
+        self,
+        engine: EngineSession,
+        info: EngineInfo,
+        settings: ServerSettings,
+        *,
+        model: str,
+        paced: bool,
+        pacer: Pacer,
+        metrics: Metrics,
+    ) -> None:
+        self.id = new_id("sess")
+        self.call_id = new_id("rtc")
+        self.transport: Transport = "webrtc" if paced else "websocket"
+        rate = info.output_rate
+        self._paced = Paced(rate, round(FRAME * rate)) if paced else None
+        self._engine = engine
+        self._limits = settings.limits
+        self._pacer = pacer
+        self._metrics = metrics
+        self._subscribers: list[Subscriber] = []
+        self._tasks: list[asyncio.Task[None]] = []
+        self._line: Line | None = None
+        self._roomy = asyncio.Event()
+        self._ended: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        self._began = self._active = time.monotonic_ns()
+        self.session = Session(
+            self.id,
+            engine,
+            info,
+            self._paced or HandedOver(rate),
+            self._tell,
+            SessionSettings(instructions=settings.instructions),
+            greeting=settings.greeting,
+            now=self._began,
+        )
+        self._adapter = RealtimeAdapter(
+            self.session, model=model, names=settings.names, paced=paced
+        )
+        self._log = log.bind(session=self.id)
+
+    def start(self, done: Callable[[Stay], None]) -> None:
+        """Runs the session; ``done`` is told of its end."""
+        self._metrics.session_started(self.transport)
+        self._log.info("session started", transport=self.transport, call=self.call_id)
+        self._ended.add_done_callback(lambda _: done(self))
+        self._spawn(self._pump(), "pump")
+        self._spawn(self._tick(), "tick")
+
+    def subscribe(self, subscriber: Subscriber) -> None:
+        """Sends it everything from now on, the opening first."""
+        for event in self._adapter.opening():
+            subscriber.send(encode(event))
+        self._subscribers.append(subscriber)
+
+    def unsubscribe(self, subscriber: Subscriber) -> None:
+        """Sends it nothing more."""
+        with contextlib.suppress(ValueError):
+            self._subscribers.remove(subscriber)
+
+    def receive(self, raw: str | bytes, sender: Subscriber) -> None:
+        """Takes a client's event; only its sender is told what was wrong with it."""
+        if self.session.ended:
+            return
+        self._active = time.monotonic_ns()
+        self.session.tick(self._active)
+        for event in self._adapter.receive(raw):
+            sender.send(encode(event))
+        self._pacer.wake()
+
+    @property
+    def room(self) -> int:
+        """Input samples the engine can be offered now without loss."""
+        return self.session.room
+
+    async def wait_for_room(self) -> None:
+        """Returns when the engine has room again, or the session has ended."""
+        if self.session.room <= 0:
+            self._roomy.clear()
+            await self._roomy.wait()
+
+    def carry(self, leg: Leg) -> None:
+        """Connects a call's sound, both ways."""
+        assert self._paced is not None
+        resampler = Resampler(self.session.info.output_rate, leg.output_rate)
+        self._line = Line(self._paced, leg, resampler, self.session.on_taken)
+        self._pacer.add(self._line)
+        self._spawn(self._hear(leg), "hear")
+
+    async def ended(self) -> str:
+        """Waits for the end and says why."""
+        return await asyncio.shield(self._ended)
+
+    async def end(self, reason: str, message: str = "") -> None:
+        """Ends the session; safe to call twice."""
+        self.session.close(reason, message)
+        if self._ended.done():
+            return
+        self._ended.set_result(reason)
+        self._roomy.set()
+        self._metrics.session_ended(self.transport, reason)
+        self._log.info("session ended", reason=reason, seconds=self._age())
+        if self._line is not None:
+            self._pacer.remove(self._line)
+        here = asyncio.current_task()
+        pump, *others = self._tasks
+        for task in others:
+            if task is not here:
+                task.cancel()
+        if pump is not here:
+            await asyncio.wait([pump], timeout=GOODBYE)
+            pump.cancel()
+        self._subscribers.clear()
+
+    async def _pump(self) -> None:
+        """Brings the engine's events to the session until the last one."""
+        reason = "engine_lost"
+        async for event in self._engine.events():
+            now = time.monotonic_ns()
+            self._count(event)
+            self.session.tick(now)
+            self.session.on_event(event)
+            self._pacer.wake()
+            if isinstance(event, contract.SpeechStarted | contract.ReplyStarted):
+                self._active = now
+            if isinstance(event, contract.Closed):
+                reason = event.reason
+                self._metrics.dropped(event.dropped)
+        await self.end(reason)
+
+    async def _tick(self) -> None:
+        """Shows the session the clock, and ends it when its time is up."""
+        while True:
+            await asyncio.sleep(TICK)
+            now = time.monotonic_ns()
+            self.session.tick(now)
+            self._pacer.wake()
+            if self.session.room > 0:
+                self._roomy.set()
+            if now - self._began > self._limits.session * 1e9:
+                await self.end("session_expired", "the session reached its longest time")
+            elif now - self._active > self._limits.idle * 1e9:
+                await self.end("idle_timeout", "nothing was said or asked for too long")
+
+    async def _hear(self, leg: Leg) -> None:
+        """Brings the caller's sound to the engine, at its rate."""
+        resampler = Resampler(leg.input_rate, self.session.info.input_rate)
+        with contextlib.suppress(contract.SessionEnded):
+            async for frame in leg.frames():
+                self.session.hear(resampler.push(frame.pcm))
+
+    def _tell(self, happening: Happening) -> None:
+        """Renders a happening once and sends it to everybody."""
+        if not isinstance(happening, happen.ReplyAudio):
+            self._log.debug("happening", kind=type(happening).__name__)
+        if isinstance(happening, happen.PlayoutCleared):
+            self._metrics.interrupted()
+        elif isinstance(happening, happen.Faulted):
+            self._metrics.fault(happening.code)
+            self._log.error("fault", code=happening.code, fatal=happening.fatal)
+        for event in self._adapter.render(happening):
+            text = encode(event)
+            for subscriber in tuple(self._subscribers):
+                subscriber.send(text)
+
+    def _count(self, event: contract.Event) -> None:
+        if isinstance(event, contract.TurnEnded):
+            self._metrics.turn_ended()
+        elif isinstance(event, contract.ReplyEnded):
+            self._metrics.reply_ended(event.reason, event.timings)
+
+    def _spawn(self, work: Coroutine[object, object, None], name: str) -> None:
+        task = asyncio.get_running_loop().create_task(work, name=f"{name} {self.id}")
+        task.add_done_callback(self._report)
+        self._tasks.append(task)
+
+    def _report(self, task: asyncio.Task[None]) -> None:
+        """A task of ours that fails ends the session, aloud."""
+        if task.cancelled() or (error := task.exception()) is None:
+            return
+        self._log.error("session task failed", task=task.get_name().split()[0], exc_info=error)
+        self._metrics.fault("internal_error")
+        if not self._ended.done():
+            self._spawn(self.end("internal_error", "the server failed"), "end")
+
+    def _age(self) -> float:
+        return round((time.monotonic_ns() - self._began) / 1e9, 3)

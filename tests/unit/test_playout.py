@@ -1,0 +1,160 @@
+"""What the playouts promise, over every way that sound can come and be cut."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from server.playout import SECOND, HandedOver, Paced, Taken
+
+RATE, FRAME = 24000, 480
+PERIOD = FRAME * SECOND // RATE
+FADE = 480
+
+pieces = st.lists(st.integers(1, 2000), min_size=1, max_size=12)
+
+
+def ramp(samples: int, start: int = 0) -> np.ndarray:
+    """Samples that tell their own position: never zero, never equal within a test."""
+    return (np.arange(start, start + samples, dtype=np.float32) + 1) / 100_000
+
+
+def speak(playout: Paced, reply: str, lengths: list[int]) -> int:
+    done = 0
+    for length in lengths:
+        playout.push(reply, ramp(length, done), 0)
+        done += length
+    return done
+
+
+def drain(playout: Paced, now: int, until: int = 100) -> list[Taken]:
+    taken = []
+    for _ in range(until):
+        due = playout.wake(now)
+        if due is None:
+            break
+        now = max(now, due)
+        if (frame := playout.take(now)) is not None:
+            taken.append(frame)
+    return taken
+
+
+@given(pieces)
+def test_every_sample_is_handed_out_once_in_whole_frames(lengths: list[int]) -> None:
+    playout = Paced(RATE, FRAME)
+    total = speak(playout, "r", lengths)
+    playout.finish("r")
+    frames = drain(playout, 0)
+    sound = np.concatenate([frame.pcm for frame in frames])
+    assert all(len(frame.pcm) == FRAME for frame in frames)
+    assert np.array_equal(sound[:total], ramp(total))
+    assert not sound[total:].any()
+    assert [f.started for f in frames if f.started] == ["r"]
+    assert [s for f in frames for s in f.stopped] == ["r"]
+    assert playout.played("r", 0) == total
+
+
+@given(pieces, st.integers(0, 30))
+def test_a_false_alarm_loses_nothing(lengths: list[int], before: int) -> None:
+    playout = Paced(RATE, FRAME)
+    total = speak(playout, "r", lengths)
+    playout.finish("r")
+    first = drain(playout, 0, until=before)
+    playout.hold()
+    faded = drain(playout, 10 * SECOND)
+    assert len(faded) <= 1
+    playout.release()
+    rest = drain(playout, 20 * SECOND)
+    sound = np.concatenate([f.pcm for f in first + rest] or [np.zeros(0, np.float32)])
+    assert len(sound) >= total
+    if first and rest:
+        resumed = len(first) * FRAME
+        assert sound[resumed] == 0, "it comes back from silence, without a click"
+        after = np.arange(len(sound)) >= resumed + FADE
+        assert np.array_equal(sound[:total][after[:total]], ramp(total)[after[:total]])
+
+
+@given(pieces, st.integers(0, 30), st.booleans())
+def test_a_cut_leaves_only_what_was_heard(lengths: list[int], before: int, held: bool) -> None:
+    playout = Paced(RATE, FRAME, allowance=0.05)
+    total = speak(playout, "r", lengths)
+    frames = drain(playout, 0, until=before)
+    handed = min(total, len(frames) * FRAME)
+    if held:
+        playout.hold()
+        drain(playout, 10 * SECOND)
+    cut = playout.cut(10 * SECOND)
+    assert cut == {"r": handed if held else max(0, handed - 1200)}
+    tail = drain(playout, 20 * SECOND)
+    assert len(tail) <= 1, "nothing but the fade follows"
+    if tail:
+        assert tail[0].pcm[-1] == pytest.approx(0, abs=1e-6)
+    assert playout.playing(0) is None
+
+
+def test_a_stall_is_not_followed_by_a_burst() -> None:
+    playout = Paced(RATE, FRAME)
+    speak(playout, "r", [FRAME * 10])
+    assert playout.wake(0) == 0
+    assert playout.take(0)
+    late = 7 * PERIOD + 3
+    assert playout.take(late)
+    assert playout.take(late + 1) is None
+    assert playout.wake(late) == late + PERIOD
+
+
+def test_the_grid_starts_with_the_reply_and_keeps_its_phase() -> None:
+    playout = Paced(RATE, FRAME)
+    assert playout.wake(5) is None
+    speak(playout, "r", [FRAME * 3])
+    start = 123_456_789
+    dues = []
+    while (due := playout.wake(start)) is not None and playout.take(due):
+        dues.append(due)
+    assert dues == [start, start + PERIOD, start + 2 * PERIOD]
+
+
+def test_half_a_frame_waits_for_the_other_half() -> None:
+    playout = Paced(RATE, FRAME)
+    playout.push("r", ramp(FRAME // 2), 0)
+    assert playout.wake(0) is None
+    playout.push("r", ramp(FRAME // 2), 0)
+    assert playout.wake(SECOND) == SECOND
+
+
+def test_a_second_reply_follows_the_first() -> None:
+    playout = Paced(RATE, FRAME)
+    speak(playout, "a", [FRAME])
+    playout.finish("a")
+    speak(playout, "b", [FRAME])
+    playout.finish("b")
+    frames = drain(playout, 0)
+    assert [f.started for f in frames] == ["a", "b"]
+    assert [f.stopped for f in frames] == [("a",), ("b",)]
+
+
+@given(st.lists(st.tuples(st.integers(1, 48000), st.integers(0, SECOND)), max_size=20))
+def test_what_was_handed_over_is_heard_at_the_pace_of_sound(
+    steps: list[tuple[int, int]],
+) -> None:
+    playout = HandedOver(RATE)
+    now = total = 0
+    for samples, passed in steps:
+        before = playout.played("r", now)
+        playout.push("r", np.zeros(samples, np.float32), now)
+        total += samples
+        now += passed
+        heard = playout.played("r", now)
+        assert heard <= total
+        assert heard - before <= passed * RATE // SECOND + 2
+    assert playout.played("r", now + 100 * SECOND) == total
+    assert playout.playing(now + 100 * SECOND) is None
+
+
+def test_a_cut_of_what_was_handed_over_stops_the_count() -> None:
+    playout = HandedOver(RATE)
+    playout.push("r", np.zeros(RATE, np.float32), 0)
+    assert playout.cut(SECOND // 4) == {"r": RATE // 4}
+    assert playout.played("r", 10 * SECOND) == RATE // 4
+    playout.push("s", np.zeros(RATE, np.float32), SECOND // 4)
+    assert playout.playing(SECOND // 2) == "s"
