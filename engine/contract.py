@@ -8,13 +8,13 @@ The rules that every engine keeps (``tests/contract`` runs them against each one
 the border):
 
 * Audio and orders are one ordered stream: an order acts after the samples offered before it.
-* A position counts input samples *offered* to :meth:`EngineSession.hear`, dropped ones included, from
-  the session's first sample. Milliseconds derived from it are therefore exact on any protocol.
+* A position counts input samples *offered* to :meth:`EngineSession.hear`, dropped ones included,
+  from the session's first sample. Milliseconds derived from it are therefore exact on any protocol.
 * Each ``Settings`` gets exactly one ``Applied`` or ``Refused``. No turn is judged before the first
   ``Settings`` was answered or half a second has passed.
 * Whoever starts a turn or a reply mints its id: turns found by the engine's own detector and the
-  replies of an engine that answers by itself are the engine's; commits and responds are the server's.
-* Every ``ReplyStarted`` is followed by exactly one ``ReplyEnded``, after which nothing more names it.
+  replies of an engine that answers by itself are the engine's; commits and responds the server's.
+* Every ``ReplyStarted`` is followed by exactly one ``ReplyEnded``; after that nothing names it.
   Every ended turn gets exactly one of ``TranscriptCompleted`` and ``TranscriptFailed`` where
   transcription is on; the joined deltas equal the completed text.
 * No event names a draft: what the engine prepares ahead of a ``Respond`` cannot be heard before it.
@@ -24,7 +24,7 @@ the border):
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from typing import Any, Literal, Protocol, TypeAlias
 
 import numpy as np
@@ -485,6 +485,9 @@ class Engine(Protocol):
             EngineBusy: every place is taken.
             EngineUnavailable: it is not ready.
         """
+
+    def figures(self) -> Mapping[str, float]:
+        """Counters and gauges by name, for metrics; cheap, no older than about a second."""
 
     async def stop(self) -> None:
         """Closes every session and frees what it holds; safe to call twice."""

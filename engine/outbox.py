@@ -1,0 +1,63 @@
+"""A session's events on their way to its one reader: in order, and bounded.
+
+A reader that has gone away must not make an engine grow, and an engine must not wait for a reader.
+So an event beyond the bound is not kept, and the session it belongs to has to end.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from typing import TYPE_CHECKING
+
+from engine.contract import Closed, Event, ReplyAudio
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+_LIMIT = 8 << 20
+"""Bytes held for a reader: more than the longest run of a reply ahead of its playout."""
+_OVERHEAD = 512
+"""Bytes that an event is reckoned to take beside its samples."""
+
+
+class Outbox:
+    """The events of one session, from whoever makes them to ``read``."""
+
+    def __init__(self, limit: int = _LIMIT) -> None:
+        self.closed: Closed | None = None
+        """The last event, once there is one; it may not have been read yet."""
+        self._limit = limit
+        self._held = 0
+        self._events: deque[Event] = deque()
+        self._arrived = asyncio.Event()
+
+    def put(self, event: Event) -> bool:
+        """Appends an event; False: there was no room, and it was not kept."""
+        size = _size(event)
+        if self._held + size > self._limit:
+            return False
+        self._held += size
+        self._events.append(event)
+        self._arrived.set()
+        return True
+
+    def end(self, *last: Event, closed: Closed) -> None:
+        """Appends the session's last events, whatever is held already. Nothing may follow."""
+        self._events.extend((*last, closed))
+        self.closed = closed
+        self._arrived.set()
+
+    async def read(self) -> AsyncIterator[Event]:
+        """The events as they come, up to and including ``Closed``."""
+        while self._events or self.closed is None:
+            if not self._events:
+                self._arrived.clear()
+                await self._arrived.wait()
+            event = self._events.popleft()
+            self._held -= _size(event)
+            yield event
+
+
+def _size(event: Event) -> int:
+    return _OVERHEAD + (event.pcm.nbytes if isinstance(event, ReplyAudio) else 0)
