@@ -77,7 +77,7 @@ def session_of(
     return RealtimeSession(
         id=id,
         model=model,
-        expires_at=expires_at,
+        expires_at=UNSET if expires_at is None else expires_at,
         output_modalities=[settings.modality],
         instructions=settings.instructions,
         audio=Audio(

@@ -112,7 +112,7 @@ class RealtimeSession(Struct, frozen=True, kw_only=True, tag="realtime"):
 
     object: Literal["realtime.session"] = "realtime.session"
     id: str
-    expires_at: int | None = None
+    expires_at: int | UnsetType = UNSET
     model: Name
     output_modalities: Modalities = field(default_factory=lambda: ["audio"])
     instructions: str = ""
@@ -166,9 +166,9 @@ def merge(current: RealtimeSession, update: Mapping[str, Any]) -> RealtimeSessio
 def _merged(base: Mapping[str, Any], update: Mapping[str, Any]) -> dict[str, Any]:
     result = dict(base)
     for key, value in update.items():
-        old = base.get(key)
-        if isinstance(value, dict) and isinstance(old, dict):
-            result[key] = _merged(old, value)
+        if isinstance(value, dict):
+            old = base.get(key)
+            result[key] = _merged(old if isinstance(old, dict) else {}, value)
         elif value is not None or key == "turn_detection":
             result[key] = value
         elif key not in _OBJECTS:
