@@ -24,7 +24,7 @@ from server.observe import Metrics, Transport
 from server.pacer import Line, Pacer
 from server.playout import HandedOver, Paced
 from server.protocol.realtime.adapter import RealtimeAdapter
-from server.protocol.realtime.wire import encode
+from server.protocol.realtime.events import encode
 from server.replies import new_id
 from server.requests import SessionSettings
 from server.session import Session
@@ -131,14 +131,12 @@ class Stay:
             sender.send(encode(event))
         self._pacer.wake()
 
-    @property
-    def room(self) -> int:
-        """Input samples the engine can be offered now without loss."""
-        return self.session.room
-
     async def wait_for_room(self) -> None:
-        """Returns when the engine has room again, or the session has ended."""
-        if self.session.room <= 0:
+        """Returns when all the sound that events brought was heard, or the session has ended.
+
+        Reading no further event until then slows a client down to what the engine takes.
+        """
+        if not self._adapter.pump():
             self._roomy.clear()
             await self._roomy.wait()
 
@@ -198,7 +196,7 @@ class Stay:
             now = time.monotonic_ns()
             self.session.tick(now)
             self._pacer.wake()
-            if self.session.room > 0:
+            if self._adapter.pump():
                 self._roomy.set()
             if now - self._began > self._limits.session * 1e9:
                 await self.end("session_expired", "the session reached its longest time")
