@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import traceback
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 from engine.cascade.stages import StageError
@@ -37,7 +39,7 @@ class Worker:
         """The result of ``work``; when cancelled, it is not begun or learns that it may stop.
 
         Raises:
-            StageError: it failed. Only the kind of error is told: its text may hold what was said.
+            StageError: it failed.
         """
         stopped = threading.Event()
         loop = asyncio.get_running_loop()
@@ -46,10 +48,16 @@ class Worker:
         except StageError:
             raise
         except Exception as error:
-            raise StageError(self._stage, f"the model failed: {type(error).__name__}") from error
+            raise StageError(self._stage, f"the model failed: {_where(error)}") from None
         finally:
             stopped.set()
 
     def close(self) -> None:
         """Drops what has not begun; what runs ends by itself."""
         self._thread.shutdown(wait=False, cancel_futures=True)
+
+
+def _where(error: Exception) -> str:
+    """The kind of ``error`` and the line it comes from; its text may hold what was said."""
+    line = traceback.extract_tb(error.__traceback__)[-1]
+    return f"{type(error).__name__} at {Path(line.filename).name}:{line.lineno}"
