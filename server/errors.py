@@ -8,6 +8,9 @@ What a client of a running session gets wrong is not here: that is a
 from __future__ import annotations
 
 import math
+from typing import Literal
+
+ErrorType = Literal["invalid_request_error", "server_error"]
 
 
 class ServiceError(Exception):
@@ -26,7 +29,7 @@ class ServiceError(Exception):
     def __init__(
         self,
         status: int,
-        type: str,
+        type: ErrorType,
         code: str,
         message: str,
         param: str | None = None,

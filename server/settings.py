@@ -61,6 +61,12 @@ class Stage(_Part):
         default="", description="The voice to use (tts only); empty: the model's first."
     )
 
+    def plain(self) -> dict[str, str]:
+        """What was set, the key in the clear."""
+        set_ = {"url": self.url, "model": self.model, "voice": self.voice}
+        set_["key"] = self.key.get_secret_value()
+        return {name: value for name, value in set_.items() if value}
+
 
 class EngineChoice(_Part):
     """Which speech engine answers, and where its stages run."""
@@ -71,6 +77,14 @@ class EngineChoice(_Part):
     stt: Stage = Field(default=Stage(), description="Speech to text.")
     llm: Stage = Field(default=Stage(), description="The language model.")
     tts: Stage = Field(default=Stage(), description="Text to speech.")
+    options: dict[str, Any] = Field(
+        default={}, description="What else the engine is told, as its own page describes (JSON)."
+    )
+
+    def plain(self) -> dict[str, Any]:
+        """The engine's options as it reads them: only what was set, secrets in the clear."""
+        stages = {"stt": self.stt.plain(), "llm": self.llm.plain(), "tts": self.tts.plain()}
+        return self.options | {name: told for name, told in stages.items() if told}
 
 
 class Limits(_Part):
@@ -246,10 +260,11 @@ def load(arguments: Sequence[str]) -> ServerSettings:
 
 
 def shown(settings: ServerSettings) -> dict[str, Any]:
-    """The settings as they may be logged: secrets masked, prompts by their length."""
+    """The settings as they may be logged: secrets masked, prompts and options not shown."""
     plain = settings.model_dump(mode="json", exclude_none=True)
     for name in _PROMPTS:
         plain[name] = f"{len(plain[name])} characters"
+    plain["engine"]["options"] = sorted(settings.engine.options)
     return plain
 
 

@@ -6,6 +6,7 @@ by its id. Either way the first one counts. What is sent before it opens waits f
 
 from __future__ import annotations
 
+import asyncio
 from collections import deque
 from typing import TYPE_CHECKING
 
@@ -20,6 +21,9 @@ _WAITING = 256
 """Messages that may wait for the channel to open."""
 _BUFFERED = 4 * 1024 * 1024
 """Bytes that the caller may leave unread."""
+_FLUSH = 1.0
+_FLUSH_STEP = 0.05
+"""Seconds; the last events are given so long to leave."""
 
 log = structlog.get_logger(__name__)
 
@@ -78,9 +82,14 @@ class EventChannel:
         else:
             self._closed("failed")
 
-    def close(self, code: int, reason: str) -> None:
-        """Ends the call: a data channel has no close codes, so the session's events say why."""
-        self._closed("failed")
+    async def flush(self) -> None:
+        """Waits, a bounded time, until what was sent is on its way."""
+        waited = 0.0
+        while self.is_open and waited < _FLUSH:
+            await asyncio.sleep(_FLUSH_STEP)
+            waited += _FLUSH_STEP
+            if self._channel is not None and self._channel.bufferedAmount == 0:
+                return
 
     def _put(self, text: str) -> None:
         channel = self._channel

@@ -124,7 +124,7 @@ class Peer:
         self._sender.send(pcm)
 
     def clear(self) -> int:
-        return self._sender.clear() * sender.FRAME
+        return self._sender.clear()
 
     @property
     def played(self) -> int:

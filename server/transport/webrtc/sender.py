@@ -12,6 +12,7 @@ from collections import deque
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
+import numpy as np
 from aiortc.mediastreams import MediaStreamError, MediaStreamTrack
 from av import AudioFrame, AudioStream, CodecContext, Packet
 
@@ -58,7 +59,10 @@ class Timeline:
 
 
 class Sender(MediaStreamTrack):
-    """An outbound track of a call: takes frames of ``FRAME`` samples at ``RATE`` Hz, mono."""
+    """An outbound track of a call: takes mono sound at ``RATE`` Hz.
+
+    It comes in frames, or in pieces where it was resampled; what is over waits for the next.
+    """
 
     kind = "audio"
 
@@ -66,6 +70,7 @@ class Sender(MediaStreamTrack):
         super().__init__()
         self._encoder = _encoder()
         self._timeline = Timeline(FRAME, RATE)
+        self._rest = np.zeros(0, np.float32)
         self._packets: deque[Packet[AudioStream]] = deque(maxlen=_HELD)
         self._arrived = asyncio.Event()
         self.sent = 0
@@ -74,9 +79,17 @@ class Sender(MediaStreamTrack):
         """Frames that the network did not take in time."""
 
     def send(self, pcm: Samples) -> None:
-        """Encodes one frame and has it sent in this turn of the event loop."""
+        """Encodes sound and has it sent in this turn of the event loop."""
         if self.readyState != "live":
             return
+        sound = np.concatenate([self._rest, pcm])
+        whole = len(sound) - len(sound) % FRAME
+        for start in range(0, whole, FRAME):
+            self._encode(sound[start : start + FRAME])
+        self._rest = sound[whole:]
+        self._arrived.set()
+
+    def _encode(self, pcm: Samples) -> None:
         frame = AudioFrame(format="flt", layout="mono", samples=FRAME)
         frame.planes[0].update(pcm.tobytes())
         frame.sample_rate = RATE
@@ -85,12 +98,12 @@ class Sender(MediaStreamTrack):
             packet.pts = self._timeline.stamp(time.monotonic_ns())
             packet.time_base = Fraction(1, RATE)
             self._packets.append(packet)
-        self._arrived.set()
 
     def clear(self) -> int:
-        """Forgets frames not yet sent; returns how many."""
-        held = len(self._packets)
+        """Forgets sound not yet sent; returns how many samples."""
+        held = len(self._packets) * FRAME + len(self._rest)
         self._packets.clear()
+        self._rest = self._rest[:0]
         return held
 
     async def recv(self) -> Packet[AudioStream]:

@@ -1,0 +1,137 @@
+"""The HTTP application: what lies at which path, and how errors leave it."""
+
+from __future__ import annotations
+
+from importlib import metadata, resources
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import jinja2
+import structlog
+from aiohttp import web
+
+from server import access
+from server.errors import ServiceError, bad_request
+from server.transport.models import known_models, model_objects
+from server.transport.webrtc.calls import MAX_REQUEST, Calls
+from server.transport.websocket import RealtimeSockets
+
+if TYPE_CHECKING:
+    from aiohttp.typedefs import Handler
+
+    from server.access import Access
+    from server.manager import Manager
+    from server.observe import Metrics
+    from server.settings import ServerSettings
+
+_METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+
+log = structlog.get_logger(__name__)
+
+
+def create_app(
+    manager: Manager, settings: ServerSettings, metrics: Metrics, rules: Access
+) -> web.Application:
+    """The application; the caller starts and stops ``manager``."""
+    app = web.Application(
+        middlewares=[answer_errors, access.guard(rules)], client_max_size=MAX_REQUEST
+    )
+    app.on_response_prepare.append(access.cross_origin(rules))
+    calls = Calls(manager, settings)
+    sockets = RealtimeSockets(manager, settings, metrics)
+    about = _About(manager, settings, metrics)
+    app.add_routes(
+        [
+            web.get("/health", about.health),
+            web.get("/ready", about.ready),
+            web.get("/metrics", about.metrics),
+            web.get("/v1/models", about.models),
+            web.get("/v1/models/{model}", about.model),
+            web.get("/v1/realtime", sockets.handle),
+            web.post("/v1/realtime/calls", calls.create),
+            web.post("/v1/realtime/calls/{call_id}/hangup", calls.hang_up),
+            web.delete("/v1/realtime/calls/{call_id}", calls.hang_up),
+        ]
+    )
+    if settings.page:
+        app.add_routes([web.get("/", about.page), web.static("/static", _web() / "static")])
+
+    async def let_go(app: web.Application) -> None:
+        await calls.close()
+
+    app.on_cleanup.append(let_go)
+    return app
+
+
+@web.middleware
+async def answer_errors(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """Every error leaves as OpenAI's JSON; one of ours is logged, and its text stays here."""
+    try:
+        return await handler(request)
+    except ServiceError as error:
+        return _response(error)
+    except web.HTTPException as error:
+        if error.status < 400:
+            raise
+        code = error.reason.lower().replace(" ", "_")
+        return _response(bad_request(code, error.reason, status=error.status))
+    except Exception:
+        log.exception("request failed", method=request.method, path=request.path)
+        return _response(
+            ServiceError(500, "server_error", "internal_error", "the server failed; see its log")
+        )
+
+
+class _About:
+    """What the service says of itself."""
+
+    def __init__(self, manager: Manager, settings: ServerSettings, metrics: Metrics) -> None:
+        self._manager = manager
+        self._settings = settings
+        self._metrics = metrics
+        self._version = metadata.version("parley-voice")
+        self._templates = jinja2.Environment(
+            loader=jinja2.FileSystemLoader(_web() / "templates"),
+            autoescape=True,
+            undefined=jinja2.StrictUndefined,
+        )
+
+    async def health(self, request: web.Request) -> web.Response:
+        return web.json_response({"status": "ok"})
+
+    async def ready(self, request: web.Request) -> web.Response:
+        manager = self._manager
+        state = "draining" if manager.draining else manager.engine.state
+        return web.json_response({"status": state}, status=200 if manager.ready else 503)
+
+    async def metrics(self, request: web.Request) -> web.Response:
+        return web.Response(body=self._metrics.render(), headers={"Content-Type": _METRICS_TYPE})
+
+    async def models(self, request: web.Request) -> web.Response:
+        listed = model_objects(self._settings.names, self._manager.engine.info)
+        return web.json_response({"object": "list", "data": listed})
+
+    async def model(self, request: web.Request) -> web.Response:
+        wanted = request.match_info["model"]
+        for model in model_objects(self._settings.names, self._manager.engine.info):
+            if model["id"] == wanted:
+                return web.json_response(model)
+        raise bad_request("model_not_found", "model: no such model", "model", 404)
+
+    async def page(self, request: web.Request) -> web.Response:
+        text = self._templates.get_template("index.html").render(
+            title="Parley",
+            version=self._version,
+            model=known_models(self._settings.names, self._manager.engine.info)[0],
+        )
+        return web.Response(
+            text=text, content_type="text/html", headers={"Cache-Control": "no-cache"}
+        )
+
+
+def _response(error: ServiceError) -> web.Response:
+    return web.json_response(error.body(), status=error.status, headers=error.headers())
+
+
+def _web() -> Path:
+    return Path(str(resources.files("web")))

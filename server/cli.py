@@ -1,0 +1,93 @@
+"""The command ``parley``: each subcommand is one function, and imports what it needs itself.
+
+An operator's mistake is answered with one line that says what to change, and status 2; what cannot
+be had (a model, a port) with status 1.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Callable, Sequence
+
+USAGE = """\
+usage: parley COMMAND [options]
+
+  parley serve           answer calls from browsers and programs; --help lists the settings
+  parley models fetch    download the default models, once; afterwards no network is needed
+  parley models list     show which engines there are
+  parley bench turns     measure how fast turns are answered on this machine
+"""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs the command line and returns the exit status."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    for words, run in _COMMANDS.items():
+        if tuple(given[: len(words)]) == words:
+            return run(given[len(words) :])
+    asked_for_help = given[:1] in (["--help"], ["-h"], ["help"])
+    print(USAGE, end="", file=sys.stdout if asked_for_help else sys.stderr)
+    return 0 if asked_for_help else 2
+
+
+def _serve(arguments: Sequence[str]) -> int:
+    from engine import registry
+    from engine.contract import EngineError
+    from server import logs
+    from server.serve import CannotListen, serve
+    from server.settings import SettingsProblem, load
+
+    try:
+        settings = load(arguments)
+        logs.configure(settings.log_level, settings.log_format)
+        engine = registry.create(
+            settings.engine.name,
+            settings.engine.plain(),
+            single_process=settings.single_process,
+        )
+    except (SettingsProblem, EngineError) as problem:
+        return _complain(problem, 2)
+    try:
+        asyncio.run(serve(engine, settings, lambda line: print(line, flush=True)))
+    except (CannotListen, EngineError) as problem:
+        return _complain(problem, 1)
+    return 0
+
+
+def _fetch(arguments: Sequence[str]) -> int:
+    from engine import registry
+    from engine.contract import EngineError
+
+    try:
+        registry.fetch(arguments[0] if arguments else "cascade", print)
+    except EngineError as problem:
+        return _complain(problem, 1)
+    return 0
+
+
+def _list(arguments: Sequence[str]) -> int:
+    from engine import registry
+
+    for name in registry.names():
+        print(name)
+    return 0
+
+
+def _bench_turns(arguments: Sequence[str]) -> int:
+    from server.bench import turns
+
+    return turns.main(arguments)
+
+
+def _complain(problem: Exception, status: int) -> int:
+    print(f"parley: {problem}", file=sys.stderr)
+    return status
+
+
+_COMMANDS: dict[tuple[str, ...], Callable[[Sequence[str]], int]] = {
+    ("serve",): _serve,
+    ("models", "fetch"): _fetch,
+    ("models", "list"): _list,
+    ("bench", "turns"): _bench_turns,
+}

@@ -1,0 +1,151 @@
+"""The server as a process: it starts, says where it is, and goes without dropping a word.
+
+HTTP answers from the first moment, so that a probe can tell "starting" from "dead"; callers are
+taken once the engine is warm. SIGTERM drains: no new callers, and those here may finish, a bounded
+time. SIGINT, or a second signal, ends at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+import socket
+import ssl
+import time
+from typing import TYPE_CHECKING
+
+import structlog
+from aiohttp import web
+
+from server import logs
+from server.access import TOKEN_QUERY, access_of
+from server.app import create_app
+from server.manager import Manager
+from server.observe import Metrics, watch_loop
+from server.settings import shown
+from server.tls import self_signed, server_context, state_folder
+from server.transport.addresses import machine_addresses
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+
+    from engine.contract import Engine
+    from server.access import Access
+    from server.settings import ServerSettings
+
+_SHUTDOWN = 5.0
+"""Seconds for open requests to end."""
+
+log = structlog.get_logger(__name__)
+
+
+class CannotListen(Exception):
+    """The address cannot be had; the message says what to do."""
+
+
+async def serve(
+    engine: Engine, settings: ServerSettings, announce: Callable[[str], None] = print
+) -> None:
+    """Serves until a signal; ``announce`` is told the address once callers are taken.
+
+    Raises:
+        CannotListen: the address or certificate cannot be used.
+        EngineError: the engine cannot be had.
+    """
+    began = time.monotonic()
+    log.info("starting", settings=shown(settings))
+    metrics = Metrics()
+    manager = Manager(engine, settings, metrics)
+    rules = access_of(settings)
+    runner = web.AppRunner(
+        create_app(manager, settings, metrics, rules),
+        access_log=None,
+        shutdown_timeout=_SHUTDOWN,
+    )
+    stopping = _Signals()
+    lag = asyncio.create_task(watch_loop(metrics))
+    try:
+        port = await _listen(runner, settings)
+        if await stopping.before(manager.start()):
+            announce(f"Ready in {time.monotonic() - began:.1f} s: {_url(settings, port, rules)}")
+            await stopping.first.wait()
+            if stopping.gently:
+                await stopping.before(manager.drain(settings.limits.drain), again=True)
+    finally:
+        lag.cancel()
+        await manager.stop()
+        await runner.cleanup()
+        stopping.close()
+    log.info("stopped")
+
+
+class _Signals:
+    """SIGINT and SIGTERM, counted."""
+
+    def __init__(self) -> None:
+        self.first = asyncio.Event()
+        self.second = asyncio.Event()
+        self.gently = False
+        self._loop = asyncio.get_running_loop()
+        logs.report_loop_errors(self._loop)
+        for number in (signal.SIGINT, signal.SIGTERM):
+            self._loop.add_signal_handler(number, self._came, number)
+
+    def close(self) -> None:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            self._loop.remove_signal_handler(number)
+
+    async def before(self, work: Coroutine[None, None, None], *, again: bool = False) -> bool:
+        """Runs ``work`` unless a signal (``again``: another one) comes before it is done."""
+        task = asyncio.ensure_future(work)
+        signalled = asyncio.ensure_future((self.second if again else self.first).wait())
+        try:
+            await asyncio.wait({task, signalled}, return_when=asyncio.FIRST_COMPLETED)
+            if task.done():
+                await task
+            return task.done()
+        finally:
+            signalled.cancel()
+            task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.gather(task, signalled, return_exceptions=True)
+
+    def _came(self, number: int) -> None:
+        (self.second if self.first.is_set() else self.first).set()
+        self.gently = number == signal.SIGTERM
+
+
+async def _listen(runner: web.AppRunner, settings: ServerSettings) -> int:
+    """Opens the port; returns its number."""
+    await runner.setup()
+    try:
+        site = web.TCPSite(runner, settings.host, settings.port, ssl_context=_tls(settings))
+        await site.start()
+    except ssl.SSLError as problem:
+        raise CannotListen(f"tls_cert, tls_key: {problem.reason}") from None
+    except OSError as problem:
+        where = f"{settings.host}:{settings.port}"
+        raise CannotListen(f"cannot listen on {where}: {problem.strerror}; see --port") from None
+    return int(runner.addresses[0][1])
+
+
+def _tls(settings: ServerSettings) -> ssl.SSLContext | None:
+    if settings.tls_cert is not None and settings.tls_key is not None:
+        return server_context(settings.tls_cert, settings.tls_key)
+    if settings.tls == "self-signed":
+        addresses = (address for _, address in machine_addresses())
+        names = (socket.gethostname(), *settings.allowed_hosts, *addresses)
+        return server_context(*self_signed(state_folder() / "tls", names))
+    return None
+
+
+def _url(settings: ServerSettings, port: int, rules: Access) -> str:
+    scheme = "http" if settings.tls == "off" and settings.tls_cert is None else "https"
+    host = settings.host
+    if host in ("", "0.0.0.0", "::"):
+        host = socket.gethostname()
+    elif ":" in host:
+        host = f"[{host}]"
+    token = f"?{TOKEN_QUERY}={rules.token}" if rules.token else ""
+    return f"{scheme}://{host}:{port}/{token}"

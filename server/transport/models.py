@@ -1,0 +1,50 @@
+"""The models that a client may ask for by name.
+
+A stock client sends a stock name; the operator's table says that it is meant for us. A name that
+neither the table nor the engine knows is refused with the ones that would do, because a client that
+asked for something else would otherwise never learn that it did not get it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from server.errors import bad_request
+from server.settings import local_name
+
+if TYPE_CHECKING:
+    from engine.contract import EngineInfo
+    from server.settings import Names
+
+
+def known_models(names: Names, info: EngineInfo) -> list[str]:
+    """Names that can be asked for, the default first; patterns have no name of their own."""
+    concrete = [name for name in names.models if "*" not in name]
+    return list(dict.fromkeys([*concrete, info.name, *info.models]))
+
+
+def asked_model(name: str, names: Names, info: EngineInfo) -> str:
+    """The model a client means by ``name``, in its own spelling; empty means the default.
+
+    Raises:
+        ServiceError: nobody here goes by that name.
+    """
+    known = known_models(names, info)
+    if not name:
+        return known[0]
+    if name not in known and local_name(names.models, name) is None:
+        raise bad_request(
+            "model_not_found",
+            f"model: expected one of {', '.join(known)}; got another",
+            "model",
+            404,
+        )
+    return name
+
+
+def model_objects(names: Names, info: EngineInfo) -> list[dict[str, str | int]]:
+    """The models as ``/v1/models`` lists them."""
+    return [
+        {"id": name, "object": "model", "created": 0, "owned_by": "parley"}
+        for name in known_models(names, info)
+    ]

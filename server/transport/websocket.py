@@ -1,0 +1,206 @@
+"""``GET /v1/realtime``: a session, or a sideband of a running call, over a WebSocket.
+
+Sound travels in the events, so nothing here knows of it. Reading stops while the engine has no
+room: the client's socket fills up, and nothing is lost. Writing never waits: each socket has one
+writer with a bounded queue, and a client that does not read is closed. Dead clients are noticed by
+the kernel (keepalive and user timeout): many do not answer pings while they are busy.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections import deque
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+import structlog
+from aiohttp import WSCloseCode, WSMsgType, web
+
+from server.errors import ServiceError, bad_request
+from server.protocol.realtime.events import Error, ErrorBody, encode
+from server.transport.models import asked_model
+
+if TYPE_CHECKING:
+    from server.manager import Manager
+    from server.observe import Metrics
+    from server.settings import ServerSettings
+    from server.stay import Stay
+
+MAX_MESSAGE = 20 * 1024 * 1024
+"""Bytes per event, as long as OpenAI takes."""
+_QUEUED_EVENTS = 4_096
+_QUEUED_BYTES = 32 * 1024 * 1024
+_FLUSH = 2.0
+"""Seconds for the last events to leave."""
+_CLOSE = 2.0
+"""Seconds for the client to close its side."""
+
+_CLOSE_CODES = {
+    "drain": WSCloseCode.GOING_AWAY,
+    "server_stopped": WSCloseCode.GOING_AWAY,
+    "internal_error": WSCloseCode.INTERNAL_ERROR,
+    "engine_failed": WSCloseCode.INTERNAL_ERROR,
+    "engine_lost": WSCloseCode.INTERNAL_ERROR,
+}
+"""How a session's end is told; any other end is a normal one."""
+
+_KEEPALIVE = (("TCP_KEEPIDLE", 4), ("TCP_KEEPINTVL", 2), ("TCP_KEEPCNT", 2))
+_USER_TIMEOUT_MS = 8_000
+
+log = structlog.get_logger(__name__)
+
+
+class SocketSubscriber:
+    """The writing half of one socket."""
+
+    def __init__(self, metrics: Metrics) -> None:
+        self._metrics = metrics
+        self._queue: deque[str] = deque()
+        self._bytes = 0
+        self._changed = asyncio.Event()
+        self._finished = False
+        self.overrun = asyncio.Event()
+        """Set when the client did not read; nothing more is queued then."""
+
+    def send(self, text: str) -> None:
+        """Queues an event. Never blocks."""
+        if self.overrun.is_set():
+            return
+        if len(self._queue) >= _QUEUED_EVENTS or self._bytes + len(text) > _QUEUED_BYTES:
+            log.warning("client does not read", events=len(self._queue), size=self._bytes)
+            self._metrics.slow_subscriber()
+            self.overrun.set()
+            return
+        self._queue.append(text)
+        self._bytes += len(text)
+        self._changed.set()
+
+    def finish(self) -> None:
+        """No more events follow; :meth:`write` returns when it has sent what there is."""
+        self._finished = True
+        self._changed.set()
+
+    async def write(self, ws: web.WebSocketResponse) -> None:
+        """Sends what is queued, in order, until :meth:`finish` or the socket is gone."""
+        with suppress(ConnectionError):
+            while True:
+                while self._queue:
+                    text = self._queue.popleft()
+                    self._bytes -= len(text)
+                    await ws.send_str(text)
+                if self._finished:
+                    return
+                self._changed.clear()
+                await self._changed.wait()
+
+
+class RealtimeSockets:
+    """Answers WebSocket requests."""
+
+    def __init__(self, manager: Manager, settings: ServerSettings, metrics: Metrics) -> None:
+        self._manager = manager
+        self._settings = settings
+        self._metrics = metrics
+
+    async def handle(self, request: web.Request) -> web.WebSocketResponse:
+        """Upgrades, and serves the session to its end.
+
+        Raises:
+            ServiceError: the request is no good; it is answered before the upgrade.
+        """
+        call_id = request.query.get("call_id")
+        if call_id is not None:
+            stay = self._manager.find(call_id)
+            if stay is None:
+                raise bad_request("call_not_found", "call_id: no such call", "call_id", 404)
+            ws = await _upgrade(request)
+            return await self._serve(ws, stay, owner=False)
+        model = asked_model(
+            request.query.get("model", ""), self._settings.names, self._manager.engine.info
+        )
+        ws = await _upgrade(request)
+        try:
+            stay = await self._manager.admit(model=model, paced=False)
+        except ServiceError as error:
+            # Browsers are not shown the status of a refused upgrade; an event they can read.
+            await ws.send_str(_error(error))
+            await ws.close(code=WSCloseCode.TRY_AGAIN_LATER, message=error.code.encode())
+            return ws
+        return await self._serve(ws, stay, owner=True)
+
+    async def _serve(
+        self, ws: web.WebSocketResponse, stay: Stay, *, owner: bool
+    ) -> web.WebSocketResponse:
+        structlog.contextvars.bind_contextvars(session=stay.id)
+        subscriber = SocketSubscriber(self._metrics)
+        writing = asyncio.create_task(subscriber.write(ws))
+        reading = asyncio.create_task(_read(ws, stay, subscriber))
+        ending = asyncio.create_task(stay.ended())
+        overrun = asyncio.create_task(subscriber.overrun.wait())
+        reason, code = "hangup", WSCloseCode.OK
+        try:
+            stay.subscribe(subscriber)
+            watched = {writing, reading, ending, overrun}
+            done, _ = await asyncio.wait(watched, return_when=asyncio.FIRST_COMPLETED)
+            if failed := [error for task in done if (error := task.exception())]:
+                log.error("socket failed", exc_info=failed[0])
+                reason, code = "internal_error", WSCloseCode.INTERNAL_ERROR
+            elif overrun.done():
+                reason, code = "slow_client", WSCloseCode.POLICY_VIOLATION
+            elif ending.done():
+                code = _CLOSE_CODES.get(ending.result(), WSCloseCode.OK)
+                subscriber.finish()
+                await asyncio.wait({writing}, timeout=_FLUSH)
+            elif ws.close_code in (None, WSCloseCode.ABNORMAL_CLOSURE):
+                reason = "peer_lost"
+        finally:
+            stay.unsubscribe(subscriber)
+            for task in (writing, reading, ending, overrun):
+                task.cancel()
+            if owner:
+                await stay.end(reason)
+            await asyncio.gather(writing, reading, ending, overrun, return_exceptions=True)
+        await ws.close(code=code, drain=False)
+        return ws
+
+
+async def _read(ws: web.WebSocketResponse, stay: Stay, subscriber: SocketSubscriber) -> None:
+    async for message in ws:
+        if message.type is WSMsgType.TEXT:
+            stay.receive(message.data, subscriber)
+            await stay.wait_for_room()
+        elif message.type is WSMsgType.BINARY:
+            subscriber.send(
+                _error(bad_request("invalid_event", "expected a text frame, got a binary one"))
+            )
+
+
+async def _upgrade(request: web.Request) -> web.WebSocketResponse:
+    ws = web.WebSocketResponse(
+        protocols=("realtime",),
+        max_msg_size=MAX_MESSAGE,
+        compress=False,
+        timeout=_CLOSE,
+        decode_text=False,
+    )
+    if not ws.can_prepare(request):
+        raise bad_request("upgrade_required", "expected a WebSocket upgrade", status=426)
+    await ws.prepare(request)
+    transport = request.transport
+    if transport is not None:
+        _keep_alive(transport.get_extra_info("socket"))
+    return ws
+
+
+def _keep_alive(sock: socket.socket) -> None:
+    """Has the kernel notice a dead client within ten seconds, where it can."""
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name, value in (*_KEEPALIVE, ("TCP_USER_TIMEOUT", _USER_TIMEOUT_MS)):
+        if hasattr(socket, name):
+            sock.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+
+
+def _error(error: ServiceError) -> str:
+    body = ErrorBody(type=error.type, code=error.code, message=error.message, param=error.param)
+    return encode(Error(error=body))

@@ -1,0 +1,241 @@
+"""Sessions over the network's own sockets: WebSocket and WebRTC, on loopback."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from aiohttp import ClientWebSocketResponse, FormData, WSMsgType, web
+from aiohttp.test_utils import TestClient, TestServer
+from aiortc import RTCConfiguration, RTCPeerConnection, RTCSessionDescription
+from aiortc.mediastreams import AudioStreamTrack
+
+from engine.simulated import Simulated
+from server.access import access_of
+from server.app import create_app
+from server.manager import Manager
+from server.observe import Metrics
+from server.settings import ServerSettings
+from server.transport import websocket
+from server.transport.webrtc import stock
+
+
+@dataclass
+class Service:
+    manager: Manager
+    metrics: Metrics
+    caller: TestClient[web.Request, web.Application]
+
+
+@asynccontextmanager
+async def service(**settings: Any) -> AsyncIterator[Service]:
+    chosen = ServerSettings(webrtc_addresses=("127.0.0.1",), **settings)
+    metrics = Metrics()
+    manager = Manager(Simulated({}), chosen, metrics)
+    app = create_app(manager, chosen, metrics, access_of(chosen))
+    async with TestClient(TestServer(app)) as caller:
+        await manager.start()
+        try:
+            yield Service(manager, metrics, caller)
+        finally:
+            await manager.stop()
+
+
+async def event(ws: ClientWebSocketResponse) -> dict[str, Any]:
+    async with asyncio.timeout(5):
+        message = await ws.receive()
+    assert message.type is WSMsgType.TEXT, message
+    return dict(json.loads(message.data))
+
+
+async def closed(ws: ClientWebSocketResponse) -> int | None:
+    async with asyncio.timeout(10):
+        while not ws.closed:
+            await ws.receive()
+    return ws.close_code
+
+
+async def gone(manager: Manager) -> None:
+    async with asyncio.timeout(5):
+        while True:
+            if manager.sessions == 0:
+                return
+            await asyncio.sleep(0.01)
+
+
+async def test_a_socket_is_a_session_until_it_closes() -> None:
+    async with service() as now:
+        async with now.caller.ws_connect(
+            "/v1/realtime?model=gpt-realtime",
+            protocols=("openai-insecure-api-key.secret", "realtime"),
+        ) as ws:
+            assert ws.protocol == "realtime"
+            first = await event(ws)
+            assert first["type"] == "session.created"
+            assert first["session"]["model"] == "gpt-realtime"
+            assert now.manager.sessions == 1
+        await gone(now.manager)
+        assert now.metrics.value("parley_sessions_total", transport="websocket", reason="hangup")
+
+
+async def test_a_bad_event_is_answered_and_the_session_goes_on() -> None:
+    async with service() as now, now.caller.ws_connect("/v1/realtime") as ws:
+        await event(ws)
+        await ws.send_str("{")
+        assert (await event(ws))["error"]["code"] == "invalid_event"
+        await ws.send_bytes(b"sound")
+        assert "binary" in (await event(ws))["error"]["message"]
+        await ws.send_json({"type": "none", "event_id": "event_1"})
+        assert (await event(ws))["error"]["event_id"] == "event_1"
+
+
+async def test_a_caller_too_many_is_told_so_and_let_go() -> None:
+    async with service(capacity=1) as now, now.caller.ws_connect("/v1/realtime") as first:
+        await event(first)
+        async with now.caller.ws_connect("/v1/realtime") as second:
+            told = await event(second)
+            assert (told["type"], told["error"]["code"]) == ("error", "server_busy")
+            assert await closed(second) == 1013
+        assert now.metrics.value("parley_refusals_total", code="server_busy") == 1
+
+
+async def test_a_drain_tells_the_callers() -> None:
+    async with service() as now, now.caller.ws_connect("/v1/realtime") as ws:
+        await event(ws)
+        await now.manager.drain(0.1)
+        assert await closed(ws) == 1001
+        response = await now.caller.post(
+            "/v1/realtime/calls", headers={"Content-Type": "application/sdp"}, data=await offer()
+        )
+        assert response.status == 503
+
+
+async def test_a_client_that_does_not_read_is_closed_and_holds_nobody_up(
+    monkeypatch: Any,
+) -> None:
+    monkeypatch.setattr(websocket, "_QUEUED_EVENTS", 4)
+    async with service() as now, now.caller.ws_connect("/v1/realtime") as ws:
+        await event(ws)
+        stay = next(iter(now.manager._stays.values()))
+        subscriber = stay._subscribers[0]
+        for _ in range(100):
+            subscriber.send("x" * 10)
+        assert await closed(ws) == 1008
+        await gone(now.manager)
+        assert now.metrics.value("parley_slow_subscribers_total") == 1
+
+
+class Caller:
+    """A browser, as far as WebRTC goes."""
+
+    def __init__(self) -> None:
+        self.connection = RTCPeerConnection(RTCConfiguration(iceServers=[]))
+        self.connection.addTrack(AudioStreamTrack())
+        self.channel = self.connection.createDataChannel("oai-events")
+        self.events: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
+        self.channel.on("message", lambda text: self.events.put_nowait(json.loads(text)))
+
+    async def offer(self) -> str:
+        stock.bind(self.connection, ["127.0.0.1"])
+        await self.connection.setLocalDescription(await self.connection.createOffer())
+        return str(self.connection.localDescription.sdp)
+
+    async def answer(self, sdp: str) -> None:
+        await self.connection.setRemoteDescription(RTCSessionDescription(sdp, "answer"))
+
+    async def event(self) -> dict[str, Any]:
+        async with asyncio.timeout(5):
+            return await self.events.get()
+
+    async def of_type(self, kind: str) -> dict[str, Any]:
+        while True:
+            if (came := await self.event())["type"] == kind:
+                return came
+
+
+async def offer() -> str:
+    caller = Caller()
+    sdp = await caller.offer()
+    await caller.connection.close()
+    return sdp
+
+
+async def test_a_call_has_a_place_an_answer_and_an_end() -> None:
+    async with service() as now:
+        caller = Caller()
+        response = await now.caller.post(
+            "/v1/realtime/calls?model=gpt-realtime",
+            headers={"Content-Type": "application/sdp"},
+            data=await caller.offer(),
+        )
+        assert response.status == 201
+        assert response.content_type == "application/sdp"
+        location = response.headers["Location"]
+        assert location.startswith("/v1/realtime/calls/rtc_")
+        await caller.answer(await response.text())
+        created = await caller.event()
+        assert created["type"] == "session.created"
+        assert created["session"]["model"] == "gpt-realtime"
+        assert now.manager.find(location.rpartition("/")[2]) is not None
+        assert (await now.caller.post(f"{location}/hangup")).status == 200
+        assert now.manager.sessions == 0
+        await caller.connection.close()
+
+
+async def test_a_form_brings_the_session_along() -> None:
+    async with service() as now:
+        caller = Caller()
+        session = {"type": "realtime", "model": "gpt-realtime", "instructions": "Be brief."}
+        form = FormData(default_to_multipart=True)
+        form.add_field("sdp", await caller.offer())
+        form.add_field("session", json.dumps(session))
+        response = await now.caller.post("/v1/realtime/calls", data=form)
+        assert response.status == 201
+        await caller.answer(await response.text())
+        updated = await caller.of_type("session.updated")
+        assert updated["session"]["instructions"] == "Be brief."
+        await caller.connection.close()
+        await gone(now.manager)
+
+
+async def test_a_sideband_hears_the_call_and_ends_with_it() -> None:
+    async with service() as now:
+        caller = Caller()
+        response = await now.caller.post(
+            "/v1/realtime/calls",
+            headers={"Content-Type": "application/sdp"},
+            data=await caller.offer(),
+        )
+        call_id = response.headers["Location"].rpartition("/")[2]
+        await caller.answer(await response.text())
+        await caller.event()
+        async with now.caller.ws_connect(f"/v1/realtime?call_id={call_id}") as sideband:
+            assert (await event(sideband))["type"] == "session.created"
+            update = {"type": "session.update", "session": {"type": "realtime"}}
+            await sideband.send_json(update)
+            assert (await caller.of_type("session.updated"))["type"] == "session.updated"
+            await caller.connection.close()
+            assert await closed(sideband) == 1000
+        await gone(now.manager)
+
+
+async def test_a_caller_who_is_gone_before_connecting_gives_the_place_back() -> None:
+    async with service(capacity=1, limits={"setup": 0.3}) as now:
+        response = await now.caller.post(
+            "/v1/realtime/calls", headers={"Content-Type": "application/sdp"}, data=await offer()
+        )
+        assert response.status == 201
+        busy = await now.caller.post(
+            "/v1/realtime/calls", headers={"Content-Type": "application/sdp"}, data=await offer()
+        )
+        assert busy.status == 503
+        assert int(busy.headers["Retry-After"]) >= 1
+        assert (await busy.json())["error"]["code"] == "server_busy"
+        await gone(now.manager)
+        assert now.metrics.value(
+            "parley_sessions_total", transport="webrtc", reason="never_connected"
+        )

@@ -1,0 +1,110 @@
+"""Where settings come from, and what is said when they cannot be used."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from server.settings import ServerSettings, SettingsProblem, load, local_name, shown
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "parley.toml"
+    path.write_text('port = 9000\nhost = "0.0.0.0"\n[engine.llm]\nurl = "http://file/v1"\n')
+    return path
+
+
+def test_the_command_line_goes_before_the_environment_before_the_file(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PARLEY_PORT", "9001")
+    monkeypatch.setenv("PARLEY_ENGINE__LLM__MODEL", "of the environment")
+    settings = load(["--config", str(file), "--engine.llm.model", "of the command line"])
+    assert settings.host == "0.0.0.0"
+    assert settings.port == 9001
+    assert settings.engine.llm.url == "http://file/v1"
+    assert settings.engine.llm.model == "of the command line"
+
+
+def test_the_file_may_be_named_in_the_environment(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PARLEY_CONFIG", str(file))
+    assert load([]).port == 9000
+
+
+@pytest.mark.parametrize(
+    ("text", "key"),
+    [
+        ("portt = 1", "portt"),
+        ("[engine.llm]\nurll = 'x'", "engine.llm.urll"),
+        ("port = 'x'", "port"),
+        ("tls_cert = 'x'", "tls_cert, tls_key"),
+        ("trusted_proxies = ['10.0.0.0/99']", "trusted_proxies"),
+        ("webrtc_addresses = ['here']", "webrtc_addresses"),
+        ("= 1", "not TOML"),
+    ],
+)
+def test_a_key_at_fault_in_the_file_is_named(tmp_path: Path, text: str, key: str) -> None:
+    path = tmp_path / "parley.toml"
+    path.write_text(text)
+    with pytest.raises(SettingsProblem, match=key):
+        load([f"--config={path}"])
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("PARLEY_PROT", "1"), ("PARLEY_PORT", "x"), ("PARLEY_ENGINE__LLM__URLL", "x")],
+)
+def test_a_variable_at_fault_is_named(
+    name: str, value: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(name, value)
+    last = name.rpartition("__")[2] if "__" in name else name.removeprefix("PARLEY_")
+    with pytest.raises(SettingsProblem, match=f"(?i){last}"):
+        load([])
+
+
+def test_a_missing_file_is_told(tmp_path: Path) -> None:
+    with pytest.raises(SettingsProblem, match="cannot read"):
+        load(["--config", str(tmp_path / "none.toml")])
+
+
+def test_help_teaches_every_setting(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as leaving:
+        load(["--help"])
+    assert leaving.value.code == 0
+    told = capsys.readouterr().out
+    for name in ServerSettings.model_fields:
+        assert name.replace("_", "-") in told
+
+
+def test_secrets_and_prompts_are_not_shown() -> None:
+    told = {
+        "--engine.llm.key": "sk-canary",
+        "--token": "token-canary",
+        "--greeting": "say canary",
+        "--instructions": "be a canary",
+        "--engine.options": '{"script": "canary"}',
+    }
+    settings = load([word for option in told.items() for word in option])
+    assert settings.engine.llm.key.get_secret_value() == "sk-canary"
+    assert "canary" not in str(shown(settings))
+    assert shown(settings)["greeting"] == "10 characters"
+
+
+def test_an_engine_is_told_what_was_set_and_nothing_else() -> None:
+    settings = load(
+        ["--engine.options", '{"tick": 160}', "--engine.llm.key", "k", "--engine.llm.url", "u"]
+    )
+    assert settings.engine.plain() == {"tick": 160, "llm": {"key": "k", "url": "u"}}
+
+
+def test_stock_names_mean_the_default() -> None:
+    names = ServerSettings().names
+    assert local_name(names.models, "gpt-realtime-2.1-mini") == ""
+    assert local_name(names.models, "gpt-4o-mini-realtime-preview") == ""
+    assert local_name(names.models, "another") is None
+    assert local_name({"a*": "pattern", "ab": "exact"}, "ab") == "exact"
