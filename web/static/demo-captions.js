@@ -1,7 +1,6 @@
 /** The page's captions: words that were heard, and apart from them words that were cut off. */
 
 const WHO = { user: "You", assistant: "Reply" };
-const NEAR_END = 80; // px: further up, the reader is reading and is left there
 
 /** @type {Map<string, HTMLLIElement>} */
 const lines = new Map();
@@ -9,8 +8,7 @@ const lines = new Map();
 /** @param {import("./captions.js").Caption[]} captions */
 export function showCaptions(captions) {
   const list = /** @type {HTMLOListElement} */ (document.getElementById("captions"));
-  const following = list.scrollHeight - list.scrollTop - list.clientHeight < NEAR_END;
-  list.hidden = captions.length === 0;
+  /** @type {HTMLElement} */ (list.parentElement).hidden = captions.length === 0;
   const wanted = captions.map((caption) => lineOf(caption));
   for (const [id, line] of lines) {
     if (!wanted.includes(line)) {
@@ -21,7 +19,6 @@ export function showCaptions(captions) {
   wanted.forEach((line, at) => {
     if (list.children[at] !== line) list.insertBefore(line, list.children[at] ?? null);
   });
-  if (following) list.scrollTop = list.scrollHeight;
 }
 
 /** @param {import("./captions.js").Caption} caption @returns {HTMLLIElement} */

@@ -17,8 +17,11 @@ export function showTrouble(trouble, action) {
   words.append(title, trouble.message);
   const button = document.createElement("button");
   button.type = "button";
-  button.textContent = action?.label ?? "Dismiss";
-  if (!action) button.className = "quiet";
+  button.textContent = action?.label ?? "×";
+  if (!action) {
+    button.className = "quiet dismiss";
+    button.setAttribute("aria-label", "Dismiss");
+  }
   button.addEventListener("click", action ? action.act : () => line.remove());
   line.append(words, button);
   place().append(line);

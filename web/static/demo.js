@@ -67,13 +67,16 @@ const ACTIONS = {
 };
 
 const STATUS = /** @type {Record<string, string>} */ ({
-  listening: "Go ahead, I am listening.",
-  hearing: "I hear you.",
-  thinking: "One moment.",
-  speaking: "Speak, or tap the circle, to cut in.",
+  idle: "Press the button and say something. You will hear an answer.",
+  connecting: "Opening the microphone and calling…",
+  ended: "Press Talk to call again.",
+  listening: "Go ahead, say something.",
+  hearing: "You are speaking.",
+  thinking: "An answer is on its way.",
+  speaking: "Speak, or press the button, to cut in.",
   muted: "You are muted: nothing you say is sent.",
 });
-const LABELS = /** @type {Record<string, string>} */ ({
+const ACTIVITIES = /** @type {Record<string, string>} */ ({
   listening: "Listening",
   thinking: "Thinking",
   speaking: "Speaking",
@@ -82,18 +85,14 @@ const LABELS = /** @type {Record<string, string>} */ ({
 /** @param {import("./parley.js").State} state */
 function showState({ phase, activity, hearing, muted, transport }) {
   const live = phase === "live";
-  const { dataset } = document.body;
-  Object.assign(dataset, { phase, activity, transport: transport ?? "" });
-  $("talk-label").textContent = live ? LABELS[activity] : phase === "connecting" ? "Connecting" : "Talk";
+  Object.assign(document.body.dataset, { phase, activity, transport: transport ?? "" });
+  const label = live ? (activity === "speaking" ? "Stop the reply" : ACTIVITIES[activity]) : phase === "connecting" ? "Connecting" : "Talk";
+  $("talk-label").textContent = label;
+  $("talk").setAttribute("aria-label", label);
   $("talk").disabled = phase === "connecting" || (live && activity !== "speaking");
-  $("talk").setAttribute("aria-label", live && activity === "speaking" ? "Speaking. Stop the reply" : $("talk-label").textContent);
-  $("status").textContent = live
-    ? STATUS[muted ? "muted" : hearing ? "hearing" : activity]
-    : { idle: "Press Talk and say something.", connecting: "Opening the microphone and calling…", ended: "The call has ended." }[
-        /** @type {"idle" | "connecting" | "ended"} */ (phase)
-      ];
-  document.querySelector(".levels")?.toggleAttribute("hidden", !live);
-  $("controls").hidden = !live;
+  $("activity").textContent = ACTIVITIES[activity];
+  $("status").textContent = STATUS[live ? (muted ? "muted" : hearing ? "hearing" : activity) : phase];
+  $("activity").hidden = $("levels").hidden = $("controls").hidden = !live;
   $("mute").setAttribute("aria-pressed", String(muted));
   $("mute").lastElementChild.textContent = muted ? "Muted" : "Mute";
   if (phase === "ended") SHOW.level({ local: 0, remote: 0 });
@@ -104,17 +103,20 @@ function share(rms) {
   return Math.max(0, 1 - (20 * Math.log10(rms || 1e-9)) / FLOOR).toFixed(3);
 }
 
-function toggleDetails() {
-  const open = $("details").hidden;
+/** @param {boolean} open */
+function openDetails(open) {
   $("details").hidden = !open;
   $("details-button").setAttribute("aria-expanded", String(open));
-  localStorage.setItem(DETAILS, String(open));
 }
 
 $("talk").addEventListener("click", () => (call?.state.phase === "live" ? call.interrupt() : talk()));
 $("end").addEventListener("click", () => void call?.end());
 $("mute").addEventListener("click", () => call?.setMuted(!call.state.muted));
-$("details-button").addEventListener("click", toggleDetails);
+$("details-button").addEventListener("click", () => {
+  openDetails($("details").hidden);
+  localStorage.setItem(DETAILS, String(!$("details").hidden));
+});
+document.addEventListener("keydown", ({ key }) => key === "Escape" && openDetails(false));
 $("composer").addEventListener("submit", (/** @type {Event} */ event) => {
   event.preventDefault();
   const text = $("text").value.trim();
@@ -129,4 +131,4 @@ navigator.mediaDevices?.addEventListener("devicechange", async () => showMicroph
 
 showConnection(null);
 showTurns(null);
-if (localStorage.getItem(DETAILS) === "true") toggleDetails();
+openDetails(localStorage.getItem(DETAILS) === "true" && matchMedia("(min-width: 60rem)").matches);

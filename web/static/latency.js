@@ -9,6 +9,7 @@
 export const SPOKEN = 0.015;
 /** Amplitude from which a remote sample counts as heard. */
 export const AUDIBLE = 0.01;
+const ALIVE = 0.0006; // -64 dBFS
 
 /**
  * @typedef {object} Side one side of one window of the tap
@@ -60,27 +61,27 @@ export class TurnTimer {
   }
 }
 
-/** Tells when a microphone that is open gives nothing at all. */
+/**
+ * Tells when a microphone that was opened gives nothing. Browsers add a faint noise of their own to
+ * digital silence; a voice, or a room, is above {@link ALIVE}. Once heard, a microphone is alive:
+ * later silence is a caller who listens.
+ */
 export class SilenceWatch {
   #seconds = 0;
-  /** @type {boolean} */ silent = false;
+  #alive = false;
 
-  /** @param {number} limit seconds without any sound that make a microphone silent */
+  /** @param {number} limit seconds without a sound that make a microphone silent */
   constructor(limit = 3) {
     this.limit = limit;
   }
 
-  /**
-   * @param {number} peak largest amplitude of the window
-   * @param {number} seconds the window's length
-   * @returns {boolean} whether `silent` changed
-   */
+  get silent() {
+    return !this.#alive && this.#seconds >= this.limit;
+  }
+
+  /** @param {number} peak largest amplitude of a window @param {number} seconds its length */
   observe(peak, seconds) {
-    // One step of a 16-bit sample: a live microphone's own noise is above it, a switched-off one's is not.
-    this.#seconds = peak > 1 / 32768 ? 0 : this.#seconds + seconds;
-    const silent = this.#seconds >= this.limit;
-    const changed = silent !== this.silent;
-    this.silent = silent;
-    return changed;
+    this.#alive ||= peak > ALIVE;
+    this.#seconds += seconds;
   }
 }

@@ -147,6 +147,7 @@ export class ParleyCall extends EventTarget {
   async setMicrophone(deviceId) {
     try {
       const stream = await this.#microphone.open(deviceId);
+      this.#silence = new SilenceWatch();
       this.#emit("microphone", this.#microphone.applied);
       this.#sound?.tapMicrophone(stream);
       await this.#link?.setMicrophone(stream);
@@ -207,6 +208,7 @@ export class ParleyCall extends EventTarget {
       sound: /** @type {Sound} */ (this.#sound),
       handlers: {
         event: (event) => this.#receive(event),
+        unsteady: (unsteady) => this.#mark("connection_unsteady", unsteady),
         lost: (code) => void this.#fail(new Trouble(code)),
       },
       notice: (trouble) => this.#report(trouble),
@@ -248,8 +250,8 @@ export class ParleyCall extends EventTarget {
       this.#audible = true;
       this.#mark("nothing_heard", false);
     }
-    this.#silence.observe(this.#microphone.muted ? 1 : local.peak, seconds);
-    this.#mark("microphone_silent", this.#silence.silent);
+    if (!this.#microphone.muted) this.#silence.observe(local.peak, seconds);
+    this.#mark("microphone_silent", this.#silence.silent && !this.#microphone.muted);
   }
 
   /**

@@ -95,6 +95,11 @@ const WORDINGS = {
     title: "The call was ended after a long silence",
     text: "Nobody spoke for a while. Press Talk to call again.",
   },
+  connection_unsteady: {
+    title: "The connection is interrupted",
+    text: "Nothing arrives from the server just now. The call goes on if that comes back within a few seconds.",
+    severity: "notice",
+  },
   connection_lost: {
     title: "The connection was lost",
     text: "The network or the server went away in the middle of the call. Press Talk to call again.",

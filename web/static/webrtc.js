@@ -3,12 +3,13 @@
 import { Trouble, troubleOfResponse } from "./troubles.js";
 
 const ANSWER_TIMEOUT = 10_000;
-const MEDIA_TIMEOUT = 3_500; // with the hang-up and a WebSocket behind it: sound within 5 s
+const MEDIA_TIMEOUT = 3_000; // with the hang-up and a WebSocket behind it: sound within 5 s
 const GRACE = 5_000; // a `disconnected` peer often comes back by itself
 
 /**
  * @typedef {object} LinkHandlers
  * @property {(event: any) => void} event a server event
+ * @property {(unsteady: boolean) => void} unsteady nothing gets through just now, or it does again
  * @property {(code: string) => void} lost the link is gone; `code` is a trouble's
  */
 
@@ -119,6 +120,7 @@ export class WebRtcLink {
   #watch() {
     clearTimeout(this.#grace);
     const state = this.#peer.connectionState;
+    this.handlers.unsteady(state === "disconnected");
     if (state === "failed" || state === "closed") this.#lose();
     if (state === "disconnected") this.#grace = setTimeout(() => this.#lose(), GRACE);
   }
