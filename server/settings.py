@@ -13,7 +13,7 @@ import os
 import tomllib
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import (
     BaseModel,
@@ -27,7 +27,6 @@ from pydantic import (
 from pydantic_settings import (
     BaseSettings,
     CliApp,
-    CliSuppress,
     PydanticBaseSettingsSource,
     SettingsConfigDict,
     SettingsError,
@@ -39,6 +38,10 @@ if TYPE_CHECKING:
 _PREFIX = "PARLEY_"
 _PROMPTS = ("greeting", "instructions")
 """What the service is told to say is content: its length is shown, never its words."""
+
+
+_NOT_SETTINGS = ("cache",)
+"""What else is read from ``PARLEY_*``: where weights are kept, before there are settings."""
 
 
 class SettingsProblem(Exception):
@@ -204,7 +207,7 @@ class ServerSettings(BaseSettings):
         default=False,
         description="Also log what is said. Tell your callers before you turn this on.",
     )
-    single_process: Annotated[bool, CliSuppress] = Field(
+    single_process: bool = Field(
         default=False, description="Run the engine inside the server's process (for debugging)."
     )
 
@@ -292,7 +295,7 @@ def _check_environment() -> None:
     for name in os.environ:
         if name.upper().startswith(_PREFIX):
             field = name.upper().removeprefix(_PREFIX).split("__")[0].lower()
-            if field not in ServerSettings.model_fields:
+            if field not in (*ServerSettings.model_fields, *_NOT_SETTINGS):
                 raise SettingsProblem(f"{name}: no such setting (environment)")
 
 

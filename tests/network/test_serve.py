@@ -1,0 +1,114 @@
+"""The server as a process: its start, its address and its end."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import socket
+import ssl
+import sys
+from asyncio.subprocess import PIPE, Process
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from aiohttp import ClientSession, CookieJar
+
+PROGRAM = """
+import asyncio, sys
+from engine.simulated import Simulated
+from server import logs
+from server.serve import CannotListen, serve
+from server.settings import load
+
+settings = load(sys.argv[1:])
+logs.configure(settings.log_level, settings.log_format)
+try:
+    asyncio.run(serve(Simulated({}), settings, lambda line: print(line, flush=True)))
+except CannotListen as problem:
+    sys.exit(str(problem))
+"""
+
+
+@asynccontextmanager
+async def started(*arguments: str, state: Path | None = None) -> AsyncIterator[Process]:
+    environment = dict(os.environ, XDG_STATE_HOME=str(state))
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", PROGRAM, *arguments, stdout=PIPE, stderr=PIPE, env=environment
+    )
+    try:
+        yield process
+    finally:
+        if process.returncode is None:
+            process.kill()
+        await process.communicate()
+
+
+async def address(process: Process) -> str:
+    assert process.stdout is not None
+    async with asyncio.timeout(15):
+        line = (await process.stdout.readline()).decode()
+    assert line.startswith("Ready in "), line
+    return line.split()[-1]
+
+
+async def test_sigterm_lets_callers_finish_and_then_ends() -> None:
+    async with started("--port", "0", "--limits.drain", "0.5") as process, ClientSession() as web:
+        url = await address(process)
+        assert (await web.get(url + "ready")).status == 200
+        async with web.ws_connect(url + "v1/realtime") as ws:
+            await ws.receive_json()
+            process.send_signal(signal.SIGTERM)
+            await asyncio.sleep(0.2)
+            assert (await web.get(url + "ready")).status == 503
+            assert not ws.closed
+            async with asyncio.timeout(5):
+                while not ws.closed:
+                    await ws.receive()
+            assert ws.close_code == 1001
+        async with asyncio.timeout(5):
+            assert await process.wait() == 0
+
+
+async def test_sigint_ends_at_once() -> None:
+    async with started("--port", "0") as process, ClientSession() as web:
+        url = await address(process)
+        async with web.ws_connect(url + "v1/realtime") as ws:
+            await ws.receive_json()
+            process.send_signal(signal.SIGINT)
+            async with asyncio.timeout(5):
+                assert await process.wait() == 0
+
+
+async def test_a_token_is_part_of_the_address_and_of_no_log_line() -> None:
+    jar = CookieJar(unsafe=True)  # keeps what an address sets, as browsers do
+    async with (
+        started("--port", "0", "--token", "canary") as process,
+        ClientSession(cookie_jar=jar) as web,
+    ):
+        url = await address(process)
+        assert url.endswith("/?token=canary")
+        assert (await web.get(url)).status == 200
+        process.send_signal(signal.SIGINT)
+        _, told = await process.communicate()
+        assert b"starting" in told
+        assert b"canary" not in told
+
+
+async def test_a_self_signed_server_speaks_https(tmp_path: Path) -> None:
+    async with started("--port", "0", "--tls", "self-signed", state=tmp_path) as process:
+        url = await address(process)
+        assert url.startswith("https://127.0.0.1:")
+        trust = ssl.create_default_context(cafile=tmp_path / "parley/tls/certificate.pem")
+        async with ClientSession() as web:
+            assert (await web.get(url + "health", ssl=trust)).status == 200
+
+
+async def test_a_port_that_is_taken_is_told() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        async with started("--port", port) as process:
+            _, told = await process.communicate()
+            assert process.returncode == 1
+            assert f"cannot listen on 127.0.0.1:{port}" in told.decode()
