@@ -2,6 +2,8 @@
 
 A reader that has gone away must not make an engine grow, and an engine must not wait for a reader.
 So an event beyond the bound is not kept, and the session it belongs to has to end.
+
+However a session ends, each reply that was started is ended, once.
 """
 
 from __future__ import annotations
@@ -10,7 +12,7 @@ import asyncio
 from collections import deque
 from typing import TYPE_CHECKING
 
-from engine.contract import Closed, Event, ReplyAudio
+from engine.contract import Closed, EndReason, Event, Fault, ReplyAudio, ReplyEnded, ReplyStarted
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -30,6 +32,7 @@ class Outbox:
         self._limit = limit
         self._held = 0
         self._events: deque[Event] = deque()
+        self._replies: dict[str, None] = {}
         self._arrived = asyncio.Event()
 
     def put(self, event: Event) -> bool:
@@ -37,14 +40,25 @@ class Outbox:
         size = _size(event)
         if self._held + size > self._limit:
             return False
+        if isinstance(event, ReplyStarted):
+            self._replies[event.reply] = None
+        elif isinstance(event, ReplyEnded):
+            self._replies.pop(event.reply, None)
         self._held += size
         self._events.append(event)
         self._arrived.set()
         return True
 
-    def end(self, *last: Event, closed: Closed) -> None:
-        """Appends the session's last events, whatever is held already. Nothing may follow."""
-        self._events.extend((*last, closed))
+    def end(self, closed: Closed, fault: Fault | None = None) -> None:
+        """Appends the session's last events, whatever is held already. Nothing may follow.
+
+        Open replies end first: as ``failed`` where there is a fault, else as ``cancelled``.
+        """
+        reason: EndReason = "failed" if fault is not None else "cancelled"
+        self._events += [ReplyEnded(reply=reply, reason=reason) for reply in self._replies]
+        if fault is not None:
+            self._events.append(fault)
+        self._events.append(closed)
         self.closed = closed
         self._arrived.set()
 

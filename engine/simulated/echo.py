@@ -1,7 +1,7 @@
 """An engine that replies by itself: it says what it hears, as it hears it.
 
 A reply spans from the first loud piece to the silence after the last; a clocked echo makes as much
-sound as it takes, between replies too.
+sound as it takes, between replies too. What would run too far ahead of playout is left out.
 """
 
 from __future__ import annotations
@@ -34,12 +34,6 @@ class Echo:
         self._sent = self._played = self._quiet = 0
         self.replies = 0
 
-    @property
-    def may_take(self) -> int:
-        """Input samples that can be echoed before the reply runs too far ahead of its playout."""
-        left = self._ahead - (self._sent - self._played if self._reply else 0)
-        return max(left - 1, 0) * self._options.input_rate // self._options.output_rate
-
     def played(self, reply: str, samples: int) -> None:
         """Playout of ``reply`` has come to ``samples``."""
         if reply == self._reply:
@@ -49,7 +43,7 @@ class Echo:
         """What comes back of the next ``pcm`` heard."""
         sound = self._resampler.push(pcm)
         events = self._follow(pcm)
-        if self._reply and len(sound):
+        if self._reply and self._sent + len(sound) <= self._played + self._ahead:
             self._sent += len(sound)
             events.append(ReplyAudio(reply=self._reply, pcm=sound))
         elif self._options.tick:

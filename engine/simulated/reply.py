@@ -56,8 +56,12 @@ class Reply:
 
     def cancel(self) -> None:
         """Ends the reply where it is, if it has not ended."""
-        self._task.cancel()
+        self.stop()
         self._end("cancelled")
+
+    def stop(self) -> None:
+        """Says nothing more, not even that it has ended."""
+        self._task.cancel()
 
     async def _run(self) -> None:
         began = asyncio.get_running_loop().time()

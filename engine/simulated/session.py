@@ -1,7 +1,7 @@
 """One caller's stay in a simulated engine.
 
 What is offered is acted on at once, on the event loop, unless the engine is clocked (then the tick
-takes it), has stalled, or echoes so far ahead that it must wait. Only replies run as tasks.
+takes it) or has stalled. Only replies run as tasks.
 """
 
 from __future__ import annotations
@@ -36,15 +36,13 @@ from engine.contract import (
     TurnEnded,
 )
 from engine.outbox import Outbox
+from engine.remote import HOSTED
 from engine.simulated.echo import Echo
 from engine.simulated.hearing import Hearing
 from engine.simulated.intake import Heard, Intake
 from engine.simulated.options import Options
 from engine.simulated.planner import Draft, Planner, drafted, unknown_voice
 from engine.simulated.reply import Plan, Reply
-
-HOSTED = "PARLEY_ENGINE_HOSTED"
-"""Set in the environment of a process that only an engine lives in."""
 
 _REPLIES = 8
 """Replies at once."""
@@ -69,7 +67,6 @@ class SimulatedSession:
         self._shared, self._options, self._left = shared, options, left
         self._intake = Intake(int(options.room * options.input_rate))
         self._outbox = Outbox()
-        self._last: list[Event] | None = None
         self._settings: Settings | None = None
         self._context = Context(revision=0)
         self._hearing = Hearing(options)
@@ -98,12 +95,9 @@ class SimulatedSession:
         return self._intake.room
 
     def order(self, order: Order) -> None:
-        """See ``EngineSession``. ``Played`` acts at once: an echo may be waiting for it."""
+        """See ``EngineSession``."""
         self._check()
-        if isinstance(order, Played):
-            self._played(order)
-        else:
-            self._intake.order(order)
+        self._intake.order(order)
         self._advance()
 
     def events(self) -> AsyncIterator[Event]:
@@ -128,21 +122,16 @@ class SimulatedSession:
 
     def end(self, reason: CloseReason, fault: Fault | None = None) -> None:
         """Ends the session, its replies first; does nothing when it has ended."""
-        if self._last is not None:
+        if self._outbox.closed is not None:
             return
-        self._last = []
         if self._too_long is not None:
             self._too_long.cancel()
         for reply in self._replies.values():
-            reply.cancel()
-        if self._echo is not None:
-            self._put_all(self._echo.end("cancelled"))
-        if fault is not None:
-            self._put(fault)
+            reply.stop()
         dropped = self._intake.dropped + self._intake.held
         message = fault.message if fault is not None else ""
         closed = Closed(reason=reason, heard=self._intake.offered, dropped=dropped, message=message)
-        self._outbox.end(*self._last, closed=closed)
+        self._outbox.end(closed, fault)
         self._shared.heard += self._intake.offered
         self._shared.dropped += dropped
         self._left(self)
@@ -152,13 +141,12 @@ class SimulatedSession:
             raise SessionEnded(self._outbox.closed)
 
     def _put(self, event: Event) -> None:
-        if self._last is not None:
-            self._last.append(event)
+        if self._shared.stalled or self._outbox.closed is not None:
             return
         if self._poisoned and isinstance(event, ReplyAudio):
             self._poisoned = False
             event = ReplyAudio(reply=event.reply, pcm=np.full_like(event.pcm, np.nan))
-        if not self._shared.stalled and not self._outbox.put(event):
+        if not self._outbox.put(event):
             fault = Fault(code="events_unread", message="nobody reads the session's events")
             self.end("engine_failed", fault)
 
@@ -169,12 +157,7 @@ class SimulatedSession:
     # Acting on what was offered
 
     def _advance(self) -> None:
-        if self._options.tick is not None:
-            self._take(0)
-        elif self._echo is None:
-            self._take(self._intake.held)
-        else:
-            self._take(min(self._intake.held, self._echo.may_take))
+        self._take(self._intake.held if self._options.tick is None else 0)
 
     def _take(self, samples: int) -> None:
         if self._shared.stalled:
@@ -186,7 +169,7 @@ class SimulatedSession:
                     self._hear(thing)
                 else:
                     self._obey(thing)
-                if self._shared.stalled or self._last is not None:
+                if self._shared.stalled or self._outbox.closed is not None:
                     return
         except _Crash:
             fault = Fault(code="engine_failed", message="the simulated engine was told to crash")
@@ -220,6 +203,8 @@ class SimulatedSession:
                 self._asked(order)
             case Cancel():
                 self._cancel(order)
+            case Played():
+                self._played(order)
             case Commit():
                 self._turns(self._hearing.commit(order.turn))
             case Clear():

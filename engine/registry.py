@@ -1,0 +1,70 @@
+"""Engines by name.
+
+Two come with the application and are imported when they are asked for; other packages add theirs
+by an entry point in the group ``parley.engines``, which names a callable that takes the options (a
+mapping) and returns an ``Engine``. Where its module has a ``fetch``, that gets the weights.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any
+
+from engine.checked import Checked
+from engine.contract import Engine, EngineError
+from engine.remote.proxy import RemoteEngine
+
+_GROUP = "parley.engines"
+_BUILT_IN = (
+    EntryPoint("cascade", "engine.cascade.engine:CascadeEngine", _GROUP),
+    EntryPoint("simulated", "engine.simulated:Simulated", _GROUP),
+)
+
+_WEIGHTS = {"cascade": "engine.weights"}
+"""Where a built-in engine's ``fetch`` is, so that fetching need not import the engine."""
+
+Progress = Callable[[str], None]
+"""Told, line by line, what is being done."""
+
+
+def names() -> tuple[str, ...]:
+    """The engines that can be created, sorted."""
+    return tuple(sorted(_known()))
+
+
+def create(name: str, options: Mapping[str, Any], *, own_process: bool) -> Engine:
+    """Makes engine ``name``, not yet started; ``own_process`` gives it one.
+
+    Raises:
+        EngineError: no such engine, or it cannot be made with these options; in a process of its
+            own that shows when it starts.
+    """
+    entry = _entry(name)
+    if own_process:
+        return RemoteEngine(name, options)
+    return Checked(entry.load()(options))
+
+
+def fetch(name: str, progress: Progress) -> None:
+    """Gets the weights of engine ``name``, where it has any to get. Blocks.
+
+    Raises:
+        EngineError: no such engine, or its weights cannot be had.
+    """
+    module = _WEIGHTS.get(name, _entry(name).module)
+    get = getattr(import_module(module), "fetch", None)
+    if get is not None:
+        get(progress)
+
+
+def _known() -> dict[str, EntryPoint]:
+    return {entry.name: entry for entry in (*entry_points(group=_GROUP), *_BUILT_IN)}
+
+
+def _entry(name: str) -> EntryPoint:
+    known = _known()
+    if name not in known:
+        raise EngineError(f"engine: expected one of {', '.join(sorted(known))}, got {name}")
+    return known[name]

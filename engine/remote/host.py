@@ -1,0 +1,211 @@
+"""The engine's own process: ``python -m engine.remote.host FD``.
+
+It serves one engine over the inherited socket FD and lives no longer than its parent, which holds
+the other end of its standard input. Several times a second it says that its event loop runs and how
+much of each session's sound has been taken; a loop that is blocked says nothing, and is found out.
+
+Errors are logged by type and count. Their text may hold what a caller said.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import signal
+import socket
+import sys
+import threading
+from collections.abc import Coroutine
+from dataclasses import dataclass
+
+from engine import registry
+from engine.contract import (
+    Close,
+    Closed,
+    Engine,
+    EngineBusy,
+    EngineError,
+    EngineSession,
+    Event,
+    Fault,
+    Order,
+    Samples,
+    SessionEnded,
+)
+from engine.remote import wire
+from engine.remote.link import Link
+
+_ALIVE = 0.1
+"""Seconds between two signs of life."""
+_FIGURES = 10
+"""Signs of life between two sets of figures."""
+
+_log = logging.getLogger("parley.engine")
+
+
+@dataclass(slots=True, eq=False)
+class _Stay:
+    """A session and its accounts, in input samples."""
+
+    session: EngineSession
+    capacity: int
+    offered: int = 0
+    taken: int = 0
+    pump: asyncio.Task[None] | None = None
+
+
+class Host:
+    """Serves one engine to one link."""
+
+    def __init__(self) -> None:
+        self._engine: Engine | None = None
+        self._stays: dict[int, _Stay] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._over = asyncio.Event()
+        self._link = Link(wire.ToHost, self._received, lambda reason: self._over.set())
+
+    async def run(self, sock: socket.socket) -> None:
+        """Serves until the link ends or the process is told to."""
+        loop = asyncio.get_running_loop()
+        loop.add_signal_handler(signal.SIGTERM, self._over.set)
+        transport, _ = await loop.create_connection(lambda: self._link, sock=sock)
+        await self._over.wait()
+        if self._engine is not None:
+            await self._engine.stop()
+        await asyncio.gather(*(stay.pump for stay in self._stays.values() if stay.pump))
+        self._link.flush()
+        transport.close()
+
+    def _received(self, message: wire.ToHost) -> None:
+        match message:
+            case wire.Hear():
+                self._hear(message.session, message.pcm)
+            case wire.Give():
+                self._give(message.session, message.order)
+            case wire.Open():
+                self._spawn(self._open(message.session))
+            case wire.Begin():
+                self._spawn(self._begin(message))
+
+    def _spawn(self, work: Coroutine[None, None, None]) -> None:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _begin(self, begin: wire.Begin) -> None:
+        try:
+            engine = registry.create(begin.name, begin.options, own_process=False)
+            await engine.start()
+        except EngineError as error:
+            self._link.send(wire.Failed(str(error)))
+        except Exception as error:
+            self._link.send(wire.Failed(f"{type(error).__name__}: {error}"))
+        else:
+            self._engine = engine
+            self._link.send(wire.Ready(engine.info))
+            self._spawn(self._live(engine))
+
+    async def _live(self, engine: Engine) -> None:
+        """Gives the signs of life."""
+        count = 0
+        while True:
+            self._link.send(wire.Alive(engine.state, self._taken()))
+            if count % _FIGURES == 0:
+                self._link.send(wire.Figures(dict(engine.figures())))
+            count += 1
+            await asyncio.sleep(_ALIVE)
+
+    def _taken(self) -> dict[int, int]:
+        """What sessions have taken, where it has changed: all but what still lies before them."""
+        changed = {}
+        for number, stay in self._stays.items():
+            taken = stay.offered - (stay.capacity - stay.session.room)
+            if taken != stay.taken:
+                changed[number] = stay.taken = taken
+        return changed
+
+    async def _open(self, number: int) -> None:
+        assert self._engine is not None
+        try:
+            session = await self._engine.open()
+        except EngineBusy as busy:
+            self._link.send(wire.Busy(number, busy.retry_after))
+        except EngineError as error:
+            self._link.send(wire.Unavailable(number, str(error)))
+        else:
+            stay = self._stays[number] = _Stay(session, session.room)
+            self._link.send(wire.Opened(number, stay.capacity))
+            stay.pump = asyncio.create_task(self._pump(number, stay))
+
+    async def _pump(self, number: int, stay: _Stay) -> None:
+        """Passes a session's events on, as fast as the link takes them."""
+        try:
+            async for event in stay.session.events():
+                self._tell(number, event)
+                if not self._link.writable.is_set():
+                    await self._link.writable.wait()
+        except Exception as error:
+            self._fail(number, error)
+        self._stays.pop(number, None)
+
+    def _hear(self, number: int, pcm: Samples) -> None:
+        stay = self._stays.get(number)
+        if stay is None:
+            return
+        stay.offered += len(pcm)
+        try:
+            with contextlib.suppress(SessionEnded):
+                stay.session.hear(pcm)
+        except Exception as error:
+            self._fail(number, error)
+
+    def _give(self, number: int, order: Order) -> None:
+        stay = self._stays.get(number)
+        if stay is None:
+            return
+        try:
+            with contextlib.suppress(SessionEnded):
+                stay.session.order(order)
+        except Exception as error:
+            self._fail(number, error)
+
+    def _tell(self, number: int, event: Event) -> None:
+        self._link.send(wire.Told(number, event))
+
+    def _fail(self, number: int, error: Exception) -> None:
+        """Ends a session whose engine has raised what no engine should."""
+        stay = self._stays.pop(number, None)
+        if stay is None:
+            return
+        _log.error("a session failed: %s", type(error).__name__)
+        message = f"the engine raised {type(error).__name__}"
+        closed = Closed(reason="engine_failed", heard=stay.offered, dropped=0, message=message)
+        self._tell(number, Fault(code="engine_failed", message=message))
+        self._tell(number, closed)
+        if stay.pump is not None and stay.pump is not asyncio.current_task():
+            stay.pump.cancel()
+        with contextlib.suppress(Exception):
+            stay.session.order(Close())
+
+
+def _end_with_parent() -> None:
+    """Ends the process, even one that is blocked, when the parent's end of stdin is gone."""
+    os.read(0, 1)
+    os._exit(0)
+
+
+def main() -> None:
+    """Runs the process."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    asyncio.run(_main(socket.socket(fileno=int(sys.argv[1]))))
+
+
+async def _main(sock: socket.socket) -> None:
+    await Host().run(sock)
+
+
+if __name__ == "__main__":
+    main()

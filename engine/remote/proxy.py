@@ -1,0 +1,335 @@
+"""An engine in a process of its own, as if it were here.
+
+A model that computes beside the media loop moves packets by hundreds of milliseconds, and one that
+crashes takes the calls along; so an engine gets its own process by default. A process that ends, or
+says nothing for longer than the watchdog allows, or takes no sound from anybody for as long, is
+lost: every session is told, and another one is started.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import logging
+from collections.abc import AsyncIterator, Mapping
+from typing import Any
+
+from engine.contract import (
+    Close,
+    Closed,
+    CloseReason,
+    EngineBusy,
+    EngineError,
+    EngineInfo,
+    EngineUnavailable,
+    Event,
+    Fault,
+    Order,
+    Samples,
+    SessionEnded,
+    State,
+)
+from engine.outbox import Outbox
+from engine.remote import wire
+from engine.remote.child import Child
+from engine.remote.link import Link
+
+_GRACE = 5.0
+"""Seconds a process has to end when asked."""
+_BACKOFF = (0.25, 30.0)
+"""Seconds before another process is started: at first, and at most."""
+_STEADY = 60.0
+"""Seconds that a process must run for the next one to be started without waiting longer."""
+_PIECE = 1 << 20
+"""Samples in one message, at most."""
+
+_log = logging.getLogger("parley.engine")
+
+
+class RemoteSession:
+    """A session on the other side of the border."""
+
+    def __init__(self, number: int, link: Link, capacity: int, info: EngineInfo) -> None:
+        self._number = number
+        self._link = link
+        self._capacity = capacity
+        self._patience = info.input_rate // 2
+        self._offered = self._taken = 0
+        self._moved_at = link.heard_at
+        self._loop = asyncio.get_running_loop()
+        self._outbox = Outbox()
+
+    @property
+    def room(self) -> int:
+        """See ``EngineSession``. None while the other side does not read."""
+        if not self._link.writable.is_set():
+            return 0
+        return max(self._capacity - (self._offered - self._taken), 0)
+
+    def hear(self, pcm: Samples) -> int:
+        """See ``EngineSession``."""
+        self._check()
+        if self._offered - self._taken <= self._patience:
+            self._moved_at = self._loop.time()
+        for at in range(0, len(pcm), _PIECE):
+            self._link.send(wire.Hear(self._number, pcm[at : at + _PIECE]))
+        self._offered += len(pcm)
+        return self.room
+
+    def order(self, order: Order) -> None:
+        """See ``EngineSession``."""
+        self._check()
+        self._link.send(wire.Give(self._number, order))
+
+    def events(self) -> AsyncIterator[Event]:
+        """See ``EngineSession``."""
+        return self._outbox.read()
+
+    def told(self, event: Event) -> bool:
+        """Takes an event from the other side; False: the session has ended with it."""
+        if isinstance(event, Closed):
+            self._outbox.end(event)
+        elif not self._outbox.put(event):
+            self._link.send(wire.Give(self._number, Close()))
+            fault = Fault(code="events_unread", message="nobody reads the session's events")
+            self._outbox.end(self._closed("engine_failed", fault.message), fault)
+        return self._outbox.closed is None
+
+    def moved(self, taken: int) -> None:
+        """The engine has come to ``taken`` samples."""
+        self._taken = taken
+        self._moved_at = self._link.heard_at
+
+    def lost(self, message: str) -> None:
+        """The engine is gone."""
+        fault = Fault(code="engine_lost", message=message)
+        self._outbox.end(self._closed("engine_lost", message), fault)
+
+    def stuck(self, since: float) -> bool | None:
+        """Whether none of the sound that waits was taken since then; None where little waits."""
+        if self._offered - self._taken <= self._patience:
+            return None
+        return self._moved_at < since
+
+    def _closed(self, reason: CloseReason, message: str) -> Closed:
+        left = self._offered - self._taken
+        return Closed(reason=reason, heard=self._offered, dropped=left, message=message)
+
+    def _check(self) -> None:
+        if self._outbox.closed is not None:
+            raise SessionEnded(self._outbox.closed)
+
+
+class RemoteEngine:
+    """Engine ``name`` with ``options``, in a process of its own.
+
+    Args:
+        name: as :func:`engine.registry.create` knows it.
+        options: its options.
+        watchdog: seconds that its process may be silent, or take no sound, before it is lost.
+        patience: seconds that it may take to start.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        options: Mapping[str, Any],
+        *,
+        watchdog: float = 2.0,
+        patience: float = 300.0,
+    ) -> None:
+        self._begin = wire.Begin(name, dict(options))
+        self._watchdog = watchdog
+        self._patience = patience
+        self._state: State = "starting"
+        self._info: EngineInfo | None = None
+        self._figures: dict[str, float] = {}
+        self._child: Child | None = None
+        self._ready: asyncio.Future[EngineInfo | None] | None = None
+        self._numbers = itertools.count(1)
+        self._opening: dict[int, asyncio.Future[RemoteSession]] = {}
+        self._sessions: dict[int, RemoteSession] = {}
+        self._keeper: asyncio.Task[None] | None = None
+        self._lost: asyncio.Future[str] | None = None
+        self._losses = 0
+
+    @property
+    def info(self) -> EngineInfo:
+        """See ``Engine``."""
+        if self._info is None:
+            raise EngineUnavailable(f"{self._begin.name}: the engine has not started")
+        return self._info
+
+    @property
+    def state(self) -> State:
+        """See ``Engine``."""
+        return self._state
+
+    @property
+    def pid(self) -> int | None:
+        """The id of its process, while there is one."""
+        return self._child.pid if self._child is not None else None
+
+    def figures(self) -> Mapping[str, float]:
+        """See ``Engine``; ``losses`` counts the processes that were lost."""
+        return {**self._figures, "losses": float(self._losses)}
+
+    async def start(self) -> None:
+        """See ``Engine``."""
+        await self._launch()
+        self._keeper = asyncio.create_task(self._keep())
+
+    async def open(self) -> RemoteSession:
+        """See ``Engine``."""
+        if self._child is None or self._state not in ("ready", "degraded"):
+            raise EngineUnavailable(f"{self._begin.name}: the engine is {self._state}")
+        number = next(self._numbers)
+        opened: asyncio.Future[RemoteSession] = asyncio.get_running_loop().create_future()
+        self._opening[number] = opened
+        self._child.link.send(wire.Open(number))
+        return await opened
+
+    async def stop(self) -> None:
+        """See ``Engine``."""
+        keeper, self._keeper = self._keeper, None
+        if keeper is not None:
+            keeper.cancel()
+            await asyncio.wait([keeper])
+        child, self._child = self._child, None
+        if child is not None:
+            await child.terminate(_GRACE)
+        self._state = "starting"
+
+    async def _launch(self) -> None:
+        """Starts a process, and returns when its engine is ready."""
+        self._state = "starting"
+        loop = asyncio.get_running_loop()
+        self._ready, self._lost = loop.create_future(), loop.create_future()
+        child = self._child = await Child.spawn(self._received, self._went)
+        child.link.send(self._begin)
+        try:
+            async with asyncio.timeout(self._patience):
+                info = await self._ready
+            if info is None:
+                code = await child.kill()
+                raise EngineError(f"{self._begin.name}: its process ended with exit code {code}")
+            self._info, self._state = info, "ready"
+        except TimeoutError:
+            expected = f"expected to start within {self._patience:g} s"
+            raise EngineError(f"{self._begin.name}: {expected}") from None
+        finally:
+            if self._state != "ready":
+                self._child, self._state = None, "failed"
+                await child.kill()
+
+    async def _keep(self) -> None:
+        """Watches the process; starts another when it is lost."""
+        delay, longest = _BACKOFF
+        loop = asyncio.get_running_loop()
+        while True:
+            began = loop.time()
+            await self._watch()
+            self._losses += 1
+            if loop.time() - began > _STEADY:
+                delay = _BACKOFF[0]
+            while self._child is None:
+                await asyncio.sleep(delay)
+                delay = min(2 * delay, longest)
+                try:
+                    await self._launch()
+                except EngineError as error:
+                    _log.error("the engine cannot be started again: %s", error)
+
+    async def _watch(self) -> None:
+        """Returns when the process is lost, and gone."""
+        child, lost = self._child, self._lost
+        assert child is not None
+        assert lost is not None
+        while not lost.done():
+            await asyncio.wait([lost], timeout=self._watchdog / 10)
+            overdue = self._overdue(child.link)
+            if overdue is not None:
+                child.link.abort(overdue)
+        self._child = None
+        _log.error("lost the engine: %s; exit code %d", lost.result(), await child.kill())
+
+    def _overdue(self, link: Link) -> str | None:
+        """What the process has failed to do for as long as the watchdog allows, if anything."""
+        since = asyncio.get_running_loop().time() - self._watchdog
+        if link.heard_at < since:
+            return f"it was silent for {self._watchdog:g} s"
+        judged = [stuck for s in self._sessions.values() if (stuck := s.stuck(since)) is not None]
+        if judged and all(judged):
+            return f"it took no sound for {self._watchdog:g} s"
+        return None
+
+    def _went(self, reason: str) -> None:
+        """Tells everybody that the process is lost."""
+        message = f"{self._begin.name}: {reason}"
+        self._state = "failed"
+        assert self._lost is not None
+        assert self._ready is not None
+        self._lost.set_result(f"{reason}; sessions told: {len(self._sessions)}")
+        if not self._ready.done():
+            self._ready.set_result(None)
+        opening, self._opening = self._opening, {}
+        for opened in opening.values():
+            if not opened.done():
+                opened.set_exception(EngineUnavailable(message))
+        sessions, self._sessions = self._sessions, {}
+        for session in sessions.values():
+            session.lost(message)
+
+    def _received(self, message: wire.FromHost) -> None:
+        match message:
+            case wire.Told():
+                session = self._sessions.get(message.session)
+                if session is not None and not session.told(message.event):
+                    del self._sessions[message.session]
+            case wire.Alive():
+                self._alive(message)
+            case wire.Figures():
+                self._figures = message.figures
+            case wire.Opened():
+                self._opened(message)
+            case wire.Busy():
+                self._refused(message.session, EngineBusy(message.retry_after))
+            case wire.Unavailable():
+                self._refused(message.session, EngineUnavailable(message.message))
+            case wire.Ready():
+                self._answer(message.info)
+            case wire.Failed():
+                self._answer(EngineError(message.message))
+
+    def _alive(self, message: wire.Alive) -> None:
+        assert self._child is not None
+        self._state = message.state
+        for number, taken in message.taken.items():
+            if number in self._sessions:
+                self._sessions[number].moved(taken)
+        if message.state == "failed":
+            self._child.link.abort("it says that it has failed")
+
+    def _opened(self, message: wire.Opened) -> None:
+        assert self._child is not None
+        opened = self._opening.pop(message.session)
+        if opened.cancelled():
+            self._child.link.send(wire.Give(message.session, Close()))
+            return
+        session = RemoteSession(message.session, self._child.link, message.room, self.info)
+        self._sessions[message.session] = session
+        opened.set_result(session)
+
+    def _refused(self, number: int, error: EngineError) -> None:
+        opened = self._opening.pop(number)
+        if not opened.cancelled():
+            opened.set_exception(error)
+
+    def _answer(self, answer: EngineInfo | EngineError) -> None:
+        """The process says how its engine started."""
+        if self._ready is None or self._ready.done():
+            return
+        if isinstance(answer, EngineError):
+            self._ready.set_exception(answer)
+        else:
+            self._ready.set_result(answer)

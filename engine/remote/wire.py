@@ -1,0 +1,178 @@
+"""What passes between a server and an engine in a process of its own.
+
+Frames over one stream socket: four bytes of length, little-endian, and a msgpack message. A message
+is one of the structs below; orders and events travel inside as the contract has them, and samples
+as raw little-endian float32. Everything is in one order per direction.
+
+The socket is inherited, and both ends run the same code on one machine: nothing here defends
+against a stranger. The bound on a frame catches a bug before it takes the memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, TypeAlias
+
+import msgspec
+import numpy as np
+from msgspec import Struct
+
+from engine.contract import EngineError, EngineInfo, Event, Order, Samples, State
+
+MAX_FRAME = 64 << 20
+"""Bytes of a message, at most."""
+_HEAD = 4
+
+
+class FrameTooLong(EngineError):
+    """A message is beyond the bound."""
+
+    def __init__(self, size: int) -> None:
+        super().__init__(f"frame: expected at most {MAX_FRAME} bytes, got {size}")
+
+
+class _Message(Struct, array_like=True, tag=True):
+    """Base of all messages."""
+
+
+# To the engine's process
+
+
+class Begin(_Message):
+    """Be engine ``name``; the answer is ``Ready`` or ``Failed``."""
+
+    name: str
+    options: dict[str, Any]
+
+
+class Open(_Message):
+    """Open session ``session``; the answer is ``Opened``, ``Busy`` or ``Unavailable``."""
+
+    session: int
+
+
+class Hear(_Message):
+    """Sound for a session."""
+
+    session: int
+    pcm: Samples
+
+
+class Give(_Message):
+    """An order for a session."""
+
+    session: int
+    order: Order
+
+
+# From the engine's process
+
+
+class Ready(_Message):
+    """The engine has started."""
+
+    info: EngineInfo
+
+
+class Failed(_Message):
+    """The engine cannot start."""
+
+    message: str
+
+
+class Opened(_Message):
+    """The session is open and has room for ``room`` samples."""
+
+    session: int
+    room: int
+
+
+class Busy(_Message):
+    """No place is free."""
+
+    session: int
+    retry_after: float
+
+
+class Unavailable(_Message):
+    """No session can be opened."""
+
+    session: int
+    message: str
+
+
+class Told(_Message):
+    """An event of a session."""
+
+    session: int
+    event: Event
+
+
+class Alive(_Message):
+    """The process runs. ``taken``: samples each session has taken so far, where that changed."""
+
+    state: State
+    taken: dict[int, int]
+
+
+class Figures(_Message):
+    """The engine's figures."""
+
+    figures: dict[str, float]
+
+
+ToHost: TypeAlias = Begin | Open | Hear | Give
+FromHost: TypeAlias = Ready | Failed | Opened | Busy | Unavailable | Told | Alive | Figures
+
+
+def pack(message: ToHost | FromHost) -> bytes:
+    """A message as a frame.
+
+    Raises:
+        FrameTooLong: it is beyond the bound.
+    """
+    body = _encoder.encode(message)
+    if len(body) > MAX_FRAME:
+        raise FrameTooLong(len(body))
+    return len(body).to_bytes(_HEAD, "little") + body
+
+
+class Unpacker:
+    """Cuts a stream of bytes into messages; any split of the bytes gives the same ones."""
+
+    def __init__(self, kind: Any) -> None:
+        self._decoder = msgspec.msgpack.Decoder(kind, dec_hook=_samples)
+        self._rest = b""
+
+    def push(self, data: bytes) -> Iterator[Any]:
+        """The messages that ``data`` completes; they must all be taken.
+
+        Raises:
+            FrameTooLong: a message is beyond the bound.
+            msgspec.DecodeError: a message is not what it should be.
+        """
+        data = self._rest + data
+        view, at = memoryview(data), 0
+        while len(data) - at >= _HEAD:
+            size = int.from_bytes(view[at : at + _HEAD], "little")
+            if size > MAX_FRAME:
+                raise FrameTooLong(size)
+            end = at + _HEAD + size
+            if end > len(data):
+                break
+            yield self._decoder.decode(view[at + _HEAD : end])
+            at = end
+        self._rest = data[at:]
+
+
+def _bytes(thing: Any) -> Any:
+    if isinstance(thing, np.ndarray):
+        return thing.astype("<f4", copy=False).tobytes()
+    raise TypeError(f"cannot travel: {type(thing).__name__}")
+
+
+def _samples(kind: Any, data: Any) -> Samples:
+    return np.frombuffer(data, "<f4")
+
+
+_encoder = msgspec.msgpack.Encoder(enc_hook=_bytes)
