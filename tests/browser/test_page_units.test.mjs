@@ -295,7 +295,7 @@ test("every trouble has its own title and says who can do what", () => {
 });
 
 test("a refusal is named by the server's code, else by its status", () => {
-  assert.equal(troubleOfResponse(503, { code: "server_not_ready" }, "7").code, "server_not_ready");
+  assert.equal(troubleOfResponse(503, { code: "engine_not_ready" }, "7").code, "engine_not_ready");
   const busy = troubleOfResponse(503, undefined, "7");
   assert.equal(busy.code, "server_busy");
   assert.match(busy.message, /7 seconds/);
@@ -305,6 +305,7 @@ test("a refusal is named by the server's code, else by its status", () => {
 test("errors that only tell of a race are no trouble", () => {
   assert.equal(troubleOfEvent({ type: "invalid_request_error", code: "response_cancel_not_active" }), null);
   assert.equal(troubleOfEvent({ type: "server_error", code: "llm_timeout" }).code, "engine_fault");
+  assert.equal(troubleOfEvent({ type: "server_error", code: "engine_failed" }).code, "engine_lost");
 });
 
 test("the log is bounded and holds no sound", () => {

@@ -53,9 +53,9 @@ const WORDINGS = {
     title: "Every place is taken",
     text: "The server is talking to as many people as it can. Try again in {seconds} seconds.",
   },
-  server_not_ready: {
-    title: "The server is still starting",
-    text: "The speech engine is loading. Try again in {seconds} seconds.",
+  engine_not_ready: {
+    title: "The speech engine is not ready",
+    text: "It is still loading, or it failed; the server's log says which. Try again in {seconds} seconds.",
   },
   server_draining: {
     title: "The server is shutting down",
@@ -91,9 +91,13 @@ const WORDINGS = {
     title: "The call reached its longest time",
     text: "The server ends calls after a set time. Press Talk to go on.",
   },
-  idle: {
+  idle_timeout: {
     title: "The call was ended after a long silence",
     text: "Nobody spoke for a while. Press Talk to call again.",
+  },
+  ended_by_server: {
+    title: "The server ended the call",
+    text: "It does so after a long silence, or when it is stopped. Press Talk to call again.",
   },
   connection_unsteady: {
     title: "The connection is interrupted",
@@ -113,6 +117,10 @@ const WORDINGS = {
     title: "No sound can pass",
     text: "WebRTC could not connect: UDP may be blocked between this browser and the server. The WebSocket transport may still work.",
   },
+  websocket_blocked: {
+    title: "WebSocket does not get through",
+    text: "The server answers, but not to WebSocket: a proxy in between may not pass it on. Whoever runs the proxy can change that.",
+  },
   nothing_heard: {
     title: "The reply makes no sound here",
     text: "The server is speaking, but no sound arrives in this page. Check the network, or call again over WebSocket.",
@@ -127,6 +135,13 @@ const WORDINGS = {
     title: "A part of this page failed",
     text: "Reload the page; if it happens again, tell whoever runs the server: {message}",
   },
+};
+
+/** Codes of the server that mean one of the above. @type {Record<string, string>} */
+const ALIASES = {
+  drain: "server_draining",
+  engine_failed: "engine_lost",
+  too_long: "session_expired",
 };
 
 /** @typedef {{message?: string, code?: string, seconds?: number}} Facts */
@@ -158,21 +173,27 @@ export const CODES = Object.keys(WORDINGS);
  */
 export function troubleOfResponse(status, error, retryAfter) {
   const facts = { ...error, seconds: Number(retryAfter) || undefined };
-  if (error?.code && WORDINGS[error.code]) return new Trouble(error.code, strip(facts));
-  const code = { 401: "unauthorized", 403: "refused", 429: "too_many_requests", 502: "server_unreachable", 503: "server_busy", 504: "server_unreachable" }[status];
-  return new Trouble(code ?? "refused", strip(facts));
+  return new Trouble(known(error?.code) ?? STATUSES[status] ?? "refused", strip(facts));
 }
+
+/** @type {Record<number, string>} */
+const STATUSES = {
+  401: "unauthorized",
+  429: "too_many_requests",
+  502: "server_unreachable",
+  503: "server_busy",
+  504: "server_unreachable",
+};
 
 /**
  * @param {{type?: string, code?: string | null, message?: string}} error of an `error` event
  * @returns {Trouble | null} null: a race between both sides that harms nobody
  */
 export function troubleOfEvent(error) {
-  const code = error.code ?? "";
-  if (HARMLESS.has(code)) return null;
-  const facts = strip({ code: code || error.type, message: error.message });
-  if (WORDINGS[code]) return new Trouble(code, facts);
-  return new Trouble(error.type === "server_error" ? "engine_fault" : "request_refused", facts);
+  if (HARMLESS.has(error.code ?? "")) return null;
+  const facts = strip({ code: error.code ?? error.type, message: error.message });
+  const other = error.type === "server_error" ? "engine_fault" : "request_refused";
+  return new Trouble(known(error.code) ?? other, facts);
 }
 
 const HARMLESS = new Set([
@@ -195,7 +216,16 @@ export function troubleOfMicrophone(error) {
 
 /** @param {number} status the close code of a WebSocket @returns {string} a trouble's code */
 export function codeOfClose(status) {
-  return { 1008: "unauthorized", 1012: "server_draining", 1013: "server_busy" }[status] ?? "connection_lost";
+  return CLOSES[status] ?? "connection_lost";
+}
+
+/** @type {Record<number, string>} */
+const CLOSES = { 1000: "ended_by_server", 1001: "server_draining", 1008: "ended_by_server", 1011: "engine_lost", 1013: "server_busy" };
+
+/** @param {string | null | undefined} code of the server @returns {string | undefined} a code of this module */
+function known(code) {
+  const name = ALIASES[code ?? ""] ?? code ?? "";
+  return WORDINGS[name] && name;
 }
 
 /** @param {Facts} facts @returns {Facts} without what is not known */

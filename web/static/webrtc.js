@@ -46,7 +46,7 @@ export class WebRtcLink {
     await this.#peer.setRemoteDescription({ type: "answer", sdp: answer });
     await this.#connected(signal);
     this.#peer.onconnectionstatechange = () => this.#watch();
-    this.#channel.onclose = () => this.#lose();
+    this.#channel.onclose = () => this.handlers.lost("ended_by_server");
   }
 
   /** @param {any} event */

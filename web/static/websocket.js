@@ -30,6 +30,7 @@ export class WebSocketLink {
   constructor({ url, sound, handlers }) {
     this.handlers = handlers;
     this.sound = sound;
+    this.url = url;
     const address = new URL(url);
     address.protocol = address.protocol === "https:" ? "wss:" : "ws:";
     this.#socket = new WebSocket(address, ["realtime"]);
@@ -43,12 +44,13 @@ export class WebSocketLink {
   async open(signal) {
     const timer = setTimeout(() => this.#socket.close(), OPEN_TIMEOUT);
     signal.addEventListener("abort", () => this.#socket.close(), { once: true });
-    await new Promise((resolve, reject) => {
-      this.#socket.onopen = resolve;
-      this.#socket.onclose = ({ code }) =>
-        reject(new Trouble(code === 1006 ? "server_unreachable" : codeOfClose(code)));
-    }).finally(() => clearTimeout(timer));
+    const closed = await new Promise((resolve) => {
+      this.#socket.onopen = () => resolve(null);
+      this.#socket.onclose = ({ code }) => resolve(code);
+    });
+    clearTimeout(timer);
     signal.throwIfAborted();
+    if (closed !== null) throw new Trouble(await this.#whyNot());
     this.#socket.onclose = ({ code }) => this.handlers.lost(codeOfClose(code));
   }
 
@@ -74,6 +76,12 @@ export class WebSocketLink {
   async close() {
     this.#socket.onclose = this.#socket.onmessage = null;
     this.#socket.close(1000);
+  }
+
+  /** Browsers do not show why a socket was refused; the server is asked. */
+  async #whyNot() {
+    const answer = await fetch(new URL("../ready", this.url)).catch(() => null);
+    return answer ? "websocket_blocked" : "server_unreachable";
   }
 
   /** @param {Int16Array} samples */
