@@ -174,7 +174,7 @@ def _clause(words: Sequence[str]) -> int:
 
 
 def _audible(sound: Samples) -> tuple[int, int]:
-    """From just before ``sound`` can be heard to where it cannot any more; empty if it never can."""
+    """From just before ``sound`` can be heard to where it no more can; empty if it never can."""
     heard = np.flatnonzero(np.abs(sound) > AUDIBLE)
     return (max(0, int(heard[0]) - _LEAD), int(heard[-1]) + 1) if len(heard) else (0, 0)
 

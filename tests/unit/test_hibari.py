@@ -65,8 +65,8 @@ async def test_cut_behind_a_word_just_the_words_before_are_understood(
     text = "The station is behind the big yellow building on the left."
     spoken, _ = await said(voice, text)
     for count in (2, 3, 4, 5, 6, 7, 8, 11):
-        heard = np.append(spoken.pcm[: spoken.words[count - 1].end], np.zeros(RATE // 3))
-        recognition = await recogniser.transcribe(resampled(np.float32(heard), RATE, HEARING))
+        heard = np.pad(spoken.pcm[: spoken.words[count - 1].end], (0, RATE // 3))
+        recognition = await recogniser.transcribe(resampled(heard, RATE, HEARING))
         assert error_rate(" ".join(text.split()[:count]), recognition.text) == 0
     await recogniser.stop()
 
@@ -88,7 +88,7 @@ async def test_a_word_that_is_several_when_spoken_takes_their_time(voice: Hibari
     seconds = {word.text.strip(): (word.end - word.start) / RATE for word in spoken.words}
     assert seconds["$5.20"] > 1
     assert seconds["-"] == 0
-    assert all(0.05 < seconds[word] < 0.6 for word in ("It", "or", "so,", "in", "Dr.", "shop."))
+    assert all(0.04 < seconds[word] < 0.6 for word in ("It", "or", "so,", "in", "Dr.", "shop."))
 
 
 async def test_sentences_come_one_by_one(voice: Hibari) -> None:
