@@ -31,6 +31,7 @@ INFO = EngineInfo(
     voices=("anna", "bruno"),
     can=Abilities(text=True, tools=True, transcripts=True),
 )
+NAMES = Names(voices={"alloy": "", "cedar": "bruno"})
 WEATHER = Tool(name="weather", parameters={"type": "object"})
 
 
@@ -46,6 +47,7 @@ class FakeSession:
         self.heard: list[Samples] = []
         self.updates: list[tuple[str, SessionSettings]] = []
         self.requests: list[ReplyRequest] = []
+        self.ended = False
         self.tell = tell
         self.replies = Replies(self.conversation, tell, info.output_rate)
         self._ms = 0
@@ -56,6 +58,8 @@ class FakeSession:
         return self.room
 
     def update(self, ref: str, settings: SessionSettings) -> None:
+        if self.ended:
+            raise RequestError("session_ended", "the session is over")
         self.updates.append((ref, settings))
 
     def apply(self) -> None:
@@ -176,7 +180,7 @@ class Bench:
         self.client = StrictClient(paced=paced)
         self.session = FakeSession(info, self._tell)
         self.adapter = RealtimeAdapter(
-            cast(Session, self.session), model="gpt-realtime", names=Names(), paced=paced
+            cast(Session, self.session), model="gpt-realtime", names=NAMES, paced=paced
         )
         for event in self.adapter.opening():
             self.client.see(encode(event))

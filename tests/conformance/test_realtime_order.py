@@ -166,6 +166,18 @@ def test_a_function_call_after_a_spoken_message() -> None:
     assert bench.client.types[-2:] == ["conversation.item.added", "conversation.item.done"]
 
 
+def test_each_message_of_a_response_says_its_own_words() -> None:
+    bench = Bench()
+    reply = reply_of(bench)
+    bench.session.say(reply, "Moment.")
+    bench.session.call(reply)
+    bench.session.say(reply, "Es regnet.")
+    bench.session.complete(reply)
+    bench.client.finish()
+    said = [e["transcript"] for e in bench.client.events if e["type"].endswith("transcript.done")]
+    assert said == ["Moment.", "Es regnet."]
+
+
 def test_speech_cancels_a_response_and_closes_all_its_parts() -> None:
     bench = Bench()
     reply = reply_of(bench)
