@@ -94,6 +94,11 @@ class Session:
         self._listening.offered += len(pcm)
         return self._engine.hear(pcm)
 
+    @property
+    def updating(self) -> bool:
+        """Whether an update waits for its answer; what is asked meanwhile may depend on it."""
+        return bool(self._updates)
+
     def update(self, ref: str | None, settings: SessionSettings) -> None:
         """Asks for settings; ``SettingsApplied(ref)`` or ``SettingsRefused(ref)`` answers."""
         order = contract.Settings(

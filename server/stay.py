@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
+from collections import deque
 from collections.abc import Callable, Coroutine
 from typing import Protocol
 
@@ -35,6 +36,8 @@ TICK = 0.05
 """Seconds between looks at the clock."""
 FRAME = 0.02
 """Seconds per frame that a call's leg is sent."""
+INBOX = 256
+"""Client events that may wait for settings to be answered."""
 GOODBYE = 2.0
 """Seconds the engine has to let go of an ended session."""
 
@@ -84,6 +87,7 @@ class Stay:
         self._subscribers: list[Subscriber] = []
         self._tasks: list[asyncio.Task[None]] = []
         self._line: Line | None = None
+        self._inbox: deque[tuple[str | bytes, Subscriber]] = deque()
         self._roomy = asyncio.Event()
         self._ended: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self._began = self._active = time.monotonic_ns()
@@ -98,7 +102,11 @@ class Stay:
             now=self._began,
         )
         self._adapter = RealtimeAdapter(
-            self.session, model=model, names=settings.names, paced=paced
+            self.session,
+            model=model,
+            names=settings.names,
+            paced=paced,
+            expires_at=int(time.time() + settings.limits.session),
         )
         self._log = log.bind(session=self.id)
 
@@ -123,20 +131,20 @@ class Stay:
 
     def receive(self, raw: str | bytes, sender: Subscriber) -> None:
         """Takes a client's event; only its sender is told what was wrong with it."""
-        if self.session.ended:
-            return
         self._active = time.monotonic_ns()
-        self.session.tick(self._active)
-        for event in self._adapter.receive(raw):
-            sender.send(encode(event))
-        self._pacer.wake()
+        if len(self._inbox) == INBOX:
+            self._log.warning("client event dropped", reason="too many before an answer")
+            self._metrics.fault("client_event_dropped")
+            return
+        self._inbox.append((raw, sender))
+        self._take_inbox()
 
     async def wait_for_room(self) -> None:
         """Returns when all the sound that events brought was heard, or the session has ended.
 
         Reading no further event until then slows a client down to what the engine takes.
         """
-        if not self._adapter.pump():
+        if not self._caught_up():
             self._roomy.clear()
             await self._roomy.wait()
 
@@ -181,6 +189,7 @@ class Stay:
             self._count(event)
             self.session.tick(now)
             self.session.on_event(event)
+            self._take_inbox()
             self._pacer.wake()
             if isinstance(event, contract.SpeechStarted | contract.ReplyStarted):
                 self._active = now
@@ -196,7 +205,7 @@ class Stay:
             now = time.monotonic_ns()
             self.session.tick(now)
             self._pacer.wake()
-            if self._adapter.pump():
+            if self._caught_up():
                 self._roomy.set()
             if now - self._began > self._limits.session * 1e9:
                 await self.end("session_expired", "the session reached its longest time")
@@ -209,6 +218,21 @@ class Stay:
         with contextlib.suppress(contract.SessionEnded):
             async for frame in leg.frames():
                 self.session.hear(resampler.push(frame.pcm))
+
+    def _take_inbox(self) -> None:
+        """Takes clients' events in order, each after the settings before it were answered."""
+        self.session.tick(time.monotonic_ns())
+        while self._inbox and not self.session.updating:
+            raw, sender = self._inbox.popleft()
+            if not self.session.ended:
+                for event in self._adapter.receive(raw):
+                    sender.send(encode(event))
+        if self._caught_up():
+            self._roomy.set()
+        self._pacer.wake()
+
+    def _caught_up(self) -> bool:
+        return not self._inbox and self._adapter.pump()
 
     def _tell(self, happening: Happening) -> None:
         """Renders a happening once and sends it to everybody."""
