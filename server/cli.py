@@ -44,7 +44,7 @@ def _serve(arguments: Sequence[str]) -> int:
         engine = registry.create(
             settings.engine.name,
             settings.engine.plain(),
-            single_process=settings.single_process,
+            own_process=not settings.single_process,
         )
     except (SettingsProblem, EngineError) as problem:
         return _complain(problem, 2)

@@ -111,7 +111,7 @@ class Names(_Part):
     """
 
     models: dict[str, str] = Field(
-        default={"gpt-realtime*": "", "gpt-4o*-realtime*": "", "parley": ""},
+        default={"parley": "", "gpt-realtime": "", "gpt-realtime*": "", "gpt-4o*-realtime*": ""},
         description="Models, as asked for by `model=`.",
     )
     voices: dict[str, str] = Field(
@@ -263,11 +263,13 @@ def load(arguments: Sequence[str]) -> ServerSettings:
 
 
 def shown(settings: ServerSettings) -> dict[str, Any]:
-    """The settings as they may be logged: secrets masked, prompts and options not shown."""
-    plain = settings.model_dump(mode="json", exclude_none=True)
+    """What differs from the defaults, fit for a log: no secret, prompt or engine's option."""
+    plain = settings.model_dump(mode="json", exclude_defaults=True)
     for name in _PROMPTS:
-        plain[name] = f"{len(plain[name])} characters"
-    plain["engine"]["options"] = sorted(settings.engine.options)
+        if name in plain:
+            plain[name] = f"{len(plain[name])} characters"
+    if settings.engine.options:
+        plain["engine"]["options"] = sorted(settings.engine.options)
     return plain
 
 

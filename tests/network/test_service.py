@@ -186,6 +186,18 @@ async def test_a_call_has_a_place_an_answer_and_an_end() -> None:
         await caller.connection.close()
 
 
+async def test_a_call_hung_up_before_it_connects_leaves_at_once() -> None:
+    async with service() as now:
+        response = await now.caller.post(
+            "/v1/realtime/calls", headers={"Content-Type": "application/sdp"}, data=await offer()
+        )
+        before = len(asyncio.all_tasks())
+        assert (await now.caller.delete(response.headers["Location"])).status == 200
+        await asyncio.sleep(0.3)
+        assert not [task for task in asyncio.all_tasks() if task.get_name().startswith("call ")]
+        assert len(asyncio.all_tasks()) < before
+
+
 async def test_a_form_brings_the_session_along() -> None:
     async with service() as now:
         caller = Caller()

@@ -117,8 +117,10 @@ async def _carry(stay: Stay, peer: Peer) -> None:
     reason = "failed"
     leaving = asyncio.create_task(stay.ended())
     lost = asyncio.create_task(peer.ended())
+    connected = asyncio.create_task(peer.connected())
     try:
-        if await peer.connected():
+        await asyncio.wait({connected, leaving, lost}, return_when=asyncio.FIRST_COMPLETED)
+        if connected.done() and connected.result() and not leaving.done():
             log.info("call connected")
             stay.carry(peer)
         await asyncio.wait({leaving, lost}, return_when=asyncio.FIRST_COMPLETED)
@@ -128,8 +130,8 @@ async def _carry(stay: Stay, peer: Peer) -> None:
             reason = leaving.result()
             await peer.events.flush()
     finally:
-        leaving.cancel()
-        lost.cancel()
+        for task in (connected, leaving, lost):
+            task.cancel()
         await stay.end(reason)
         await peer.close(reason)
         log.info("call closed", reason=reason, **peer.stats())
