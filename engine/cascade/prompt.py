@@ -52,20 +52,24 @@ def prompt_ahead(
     transcripts: Mapping[str, str],
     *,
     caller: str,
+    like: Respond,
     history: int = HISTORY,
 ) -> Prompt:
-    """The prompt of the reply that will be asked for once the caller, who is saying ``said``,
-    ends.
+    """The prompt of the reply to come once the caller, who has said ``said`` so far, ends.
+
+    ``like`` is a reply that was asked for before: the next is likely to be asked for alike.
     """
     turn = Message(role="user", parts=(Text(text=said),))
     messages = resolved((*context.messages, turn), transcripts)
     if not said:
-        messages = (*resolved(context.messages, transcripts), turn)
+        messages = (*messages, turn)
     return Prompt(
         caller=caller,
         instructions=context.instructions,
         messages=trimmed(messages, history),
         tools=context.tools,
+        tool_choice=like.tool_choice,
+        max_tokens=like.max_tokens,
     )
 
 

@@ -74,7 +74,7 @@ def test_a_sentence_in_two_turns_is_one_message_however_it_is_written() -> None:
 def test_a_draft_has_the_prompt_of_the_reply_that_is_asked_for(count: int, split: bool) -> None:
     before = (*dialogue(count), says("user", "Well,")) if split else dialogue(count)
     now = Context(revision=1, messages=before, instructions="Be kind.")
-    ahead = prompt_ahead(now, "how are you?", {}, caller="c")
+    ahead = prompt_ahead(now, "how are you?", {}, caller="c", like=RESPOND)
     then = Context(
         revision=2, messages=(*before, says("user", Turn(turn="t"))), instructions="Be kind."
     )
@@ -102,6 +102,6 @@ def test_a_reply_takes_what_it_is_given_over_what_the_context_says() -> None:
 
 def test_a_model_can_be_warmed_before_a_word_is_said() -> None:
     context = Context(revision=1, messages=dialogue(1))
-    ahead = prompt_ahead(context, "", {}, caller="c")
+    ahead = prompt_ahead(context, "", {}, caller="c", like=RESPOND)
     assert ahead.messages[:2] == dialogue(1)
     assert ahead.messages[2].role == "user"

@@ -1,0 +1,65 @@
+"""What an operator may tell the cascade."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from msgspec import Struct
+
+from engine.contract import EngineError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+class Stage(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Where one stage runs: embedded, unless ``url`` names an endpoint that speaks OpenAI's HTTP.
+
+    Never printed or logged whole: it holds a key.
+    """
+
+    url: str = ""
+    key: str = ""
+    model: str = ""
+    """An endpoint's model; for the embedded language model, the path of another GGUF file."""
+    voice: str = ""
+    """An endpoint's voice."""
+    extra_body: dict[str, Any] = {}
+    """What else an endpoint's requests hold."""
+    timeout: float = 10.0
+    """Seconds that an endpoint may take to begin its answer."""
+
+
+class Options(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The cascade as the operator wants it; times in seconds or milliseconds as named."""
+
+    stt: Stage = Stage()
+    llm: Stage = Stage()
+    tts: Stage = Stage()
+    capacity: int = 2
+    """Callers at once: the embedded models serve one or two on two cores."""
+    threads: int = 2
+    """Of the recogniser and of the end-of-turn model."""
+    minimum_silence_ms: int = 224
+    """Silence before the end-of-turn model is believed."""
+    history: int = 8
+    """Messages that the language model is shown."""
+    ahead: float = 10.0
+    """A reply runs at most this far ahead of its playout."""
+
+
+def options_from(given: Mapping[str, Any]) -> Options:
+    """``given`` as options.
+
+    Raises:
+        EngineError: a name is unknown or a value is not what it should be.
+    """
+    try:
+        options = msgspec.convert(dict(given), Options)
+    except msgspec.ValidationError as error:
+        raise EngineError(f"cascade options: {error}") from None
+    for name, least in (("capacity", 1), ("threads", 1), ("history", 2), ("ahead", 1)):
+        if (value := getattr(options, name)) < least:
+            raise EngineError(f"cascade options: {name}: expected at least {least}, got {value}")
+    return options
