@@ -98,7 +98,6 @@ class Limits(_Part):
         default=300.0, gt=0, description="Without speech or a client event; then it ends."
     )
     session: float = Field(default=3600.0, gt=0, description="Longest session.")
-    grace: float = Field(default=20.0, ge=0, description="A lost call's place is kept this long.")
     drain: float = Field(
         default=30.0, ge=0, description="For running sessions to end after SIGTERM."
     )
@@ -202,10 +201,6 @@ class ServerSettings(BaseSettings):
     )
     log_format: Literal["auto", "json", "console"] = Field(
         default="auto", description="Lines for machines or people; auto: people on a terminal."
-    )
-    log_content: bool = Field(
-        default=False,
-        description="Also log what is said. Tell your callers before you turn this on.",
     )
     single_process: bool = Field(
         default=False, description="Run the engine inside the server's process (for debugging)."

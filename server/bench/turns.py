@@ -111,7 +111,7 @@ async def _bench(given: argparse.Namespace) -> int:
     minima = [int(ms) for ms in given.minima.split(",") if ms]
     for minimum in [None, *minima]:
         options = {} if minimum is None else {"minimum_silence_ms": minimum}
-        engine = registry.create(given.engine, options)
+        engine = registry.create(given.engine, options, own_process=True)
         metrics = _Timings()
         manager = Manager(engine, ServerSettings(), metrics)
         await manager.start()
