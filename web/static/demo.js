@@ -89,10 +89,12 @@ function showState({ phase, activity, hearing, muted, transport }) {
   const label = live ? (activity === "speaking" ? "Stop the reply" : ACTIVITIES[activity]) : phase === "connecting" ? "Connecting" : "Talk";
   $("talk-label").textContent = label;
   $("talk").setAttribute("aria-label", label);
-  $("talk").disabled = phase === "connecting" || (live && activity !== "speaking");
+  // Not `disabled`: that would take the focus from whoever pressed it by key.
+  $("talk").setAttribute("aria-disabled", String(phase === "connecting" || (live && activity !== "speaking")));
   $("activity").textContent = ACTIVITIES[activity];
   $("status").textContent = STATUS[live ? (muted ? "muted" : hearing ? "hearing" : activity) : phase];
-  $("activity").hidden = $("levels").hidden = $("controls").hidden = !live;
+  $("activity").hidden = $("levels").hidden = !live;
+  $("controls").hidden = !live && phase !== "connecting";
   $("mute").setAttribute("aria-pressed", String(muted));
   $("mute").lastElementChild.textContent = muted ? "Muted" : "Mute";
   if (phase === "ended") SHOW.level({ local: 0, remote: 0 });
@@ -109,7 +111,11 @@ function openDetails(open) {
   $("details-button").setAttribute("aria-expanded", String(open));
 }
 
-$("talk").addEventListener("click", () => (call?.state.phase === "live" ? call.interrupt() : talk()));
+$("talk").addEventListener("click", () => {
+  const phase = call?.state.phase;
+  if (phase === "live") call?.interrupt();
+  else if (phase !== "connecting") talk();
+});
 $("end").addEventListener("click", () => void call?.end());
 $("mute").addEventListener("click", () => call?.setMuted(!call.state.muted));
 $("details-button").addEventListener("click", () => {

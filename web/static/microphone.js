@@ -87,9 +87,13 @@ async function openMicrophone(deviceId) {
   try {
     return await navigator.mediaDevices.getUserMedia({ audio: constraints(deviceId) });
   } catch (error) {
+    if (deviceId && GONE.has(/** @type {Error} */ (error).name)) return openMicrophone();
     throw troubleOfMicrophone(error);
   }
 }
+
+/** How browsers say that there is no such device. */
+const GONE = new Set(["OverconstrainedError", "NotFoundError"]);
 
 /**
  * "all" has Chrome also cancel what the page plays itself; where only booleans are known, the
@@ -98,7 +102,7 @@ async function openMicrophone(deviceId) {
  */
 function constraints(deviceId) {
   return {
-    deviceId: deviceId ? { ideal: deviceId } : undefined,
+    deviceId: deviceId ? { exact: deviceId } : undefined,
     // @ts-expect-error the type library knows booleans only
     echoCancellation: { ideal: "all" },
     noiseSuppression: { ideal: true },

@@ -11,16 +11,15 @@ import { AUDIBLE, SPOKEN } from "./latency.js";
 const BLOCKS = 8;
 
 class Gauge {
+  peak = 0;
+  energy = 0;
+  count = 0;
+  /** @type {number | null} */ first = null;
+  /** @type {number | null} */ last = null;
+
   /** @param {number} threshold */
   constructor(threshold) {
     this.threshold = threshold;
-    this.reset();
-  }
-
-  reset() {
-    this.peak = this.energy = this.count = 0;
-    /** @type {number | null} */ this.first = null;
-    /** @type {number | null} */ this.last = null;
   }
 
   /** @param {Float32Array | undefined} samples nothing is connected: silence */
@@ -41,7 +40,8 @@ class Gauge {
   read() {
     const { peak, first, last } = this;
     const rms = this.count ? Math.sqrt(this.energy / this.count) : 0;
-    this.reset();
+    this.peak = this.energy = this.count = 0;
+    this.first = this.last = null;
     return { peak, rms, first, last };
   }
 }

@@ -4,6 +4,7 @@ import { Trouble, troubleOfResponse } from "./troubles.js";
 
 const ANSWER_TIMEOUT = 10_000;
 const MEDIA_TIMEOUT = 3_000; // with the hang-up and a WebSocket behind it: sound within 5 s
+const HANG_UP_TIMEOUT = 2_000;
 const GRACE = 5_000; // a `disconnected` peer often comes back by itself
 
 /**
@@ -69,15 +70,17 @@ export class WebRtcLink {
     return [...(await this.#peer.getStats()).values()];
   }
 
-  /** Ends the call at the server too; the request outlives the page. */
+  /** Ends the call at the server first, by a request that outlives the page. */
   async close() {
     clearTimeout(this.#grace);
     this.#peer.onconnectionstatechange = this.#channel.onclose = null;
-    this.#peer.close();
-    if (this.#location === null) return;
-    const url = `${this.#location}/hangup`;
+    const call = this.#location;
     this.#location = null;
-    await fetch(url, { method: "POST", keepalive: true }).catch(() => {});
+    if (call !== null) {
+      const signal = AbortSignal.timeout(HANG_UP_TIMEOUT);
+      await fetch(`${call}/hangup`, { method: "POST", keepalive: true, signal }).catch(() => {});
+    }
+    this.#peer.close();
   }
 
   /** @param {AbortSignal} signal @returns {Promise<string>} the answer */
