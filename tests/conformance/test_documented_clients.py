@@ -1,0 +1,77 @@
+"""The programs that README.md and docs/ show do run as they stand, against ``parley serve``."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import wave
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests import sounds
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+ROOT = Path(__file__).parents[2]
+SHOWN = "http://127.0.0.1:8300/"
+SERVE = "import sys; from server.cli import main; sys.exit(main())"
+
+
+def program(page: str) -> str:
+    """The Python program that ``page`` shows."""
+    (found,) = re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(), re.DOTALL)
+    assert SHOWN in found
+    return str(found)
+
+
+def serving(*settings: str) -> Iterator[str]:
+    """The address of a server in a process of its own."""
+    command = [sys.executable, "-c", SERVE, "serve", "--port", "0", *settings]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as server:
+        assert server.stdout is not None
+        line = server.stdout.readline()
+        assert line.startswith("Ready in "), line
+        yield line.split()[-1]
+        server.terminate()
+
+
+@pytest.fixture(scope="module")
+def echo() -> Iterator[str]:
+    yield from serving("--engine.name", "simulated")
+
+
+@pytest.fixture(scope="module")
+def parley() -> Iterator[str]:
+    yield from serving()
+
+
+def run(page: str, url: str, folder: Path) -> str:
+    command = [sys.executable, "-c", program(page).replace(SHOWN, url)]
+    return subprocess.run(
+        command, cwd=folder, check=True, capture_output=True, text=True, timeout=60
+    ).stdout
+
+
+def test_the_readme_client_gets_an_answer_of_any_engine(echo: str, tmp_path: Path) -> None:
+    assert run("README.md", echo, tmp_path).strip()
+
+
+@pytest.mark.weights
+def test_the_readme_client_learns_the_capital_of_france(parley: str, tmp_path: Path) -> None:
+    assert "Paris" in run("README.md", parley, tmp_path)
+
+
+@pytest.mark.weights
+def test_the_embedding_client_is_answered_aloud(parley: str, tmp_path: Path) -> None:
+    question = sounds.hibari("What is the capital of France?", 24_000)
+    sounds.write_wav(tmp_path / "question.wav", question, 24_000)
+    run("docs/embedding.md", parley, tmp_path)
+    with wave.open(str(tmp_path / "answer.wav")) as answer:
+        assert answer.getframerate() == 24_000
+    pcm = sounds.read_wav(tmp_path / "answer.wav", 24_000)
+    assert 0.5 < len(pcm) / 24_000 < 30
+    assert abs(pcm).max() > 0.05
