@@ -115,9 +115,10 @@ class Chunk(Struct):
 
 
 class Answer:
-    """A streamed answer, put together chunk by chunk."""
+    """A streamed answer, put together chunk by chunk; ``source`` is whom errors name."""
 
-    def __init__(self) -> None:
+    def __init__(self, source: str) -> None:
+        self._source = source
         self._calls: dict[int, _ToolDelta] = {}
         self._finish: str | None = None
         self._usage = Usage()
@@ -145,8 +146,8 @@ class Answer:
             StageError: the answer breaks off, or a tool call is not one.
         """
         if self._finish is None:
-            raise StageError("llm", "the answer broke off")
-        calls: list[Piece] = [_whole(call) for _, call in sorted(self._calls.items())]
+            raise self._error("the answer broke off")
+        calls: list[Piece] = [self._whole(call) for _, call in sorted(self._calls.items())]
         reason = "tools" if calls else "length" if self._finish == "length" else "stop"
         return [*calls, Ending(reason, self._usage)]
 
@@ -162,17 +163,17 @@ class Answer:
             fragment.function.arguments or ""
         )
         if len(call.function.arguments) > _MOST_ARGUMENTS:
-            raise StageError("llm", f"tool call: arguments exceed {_MOST_ARGUMENTS} characters")
+            raise self._error(f"a tool call's arguments exceed {_MOST_ARGUMENTS} characters")
 
+    def _whole(self, call: _ToolDelta) -> ToolUse:
+        name, arguments = call.function.name, call.function.arguments or "{}"
+        try:
+            msgspec.json.decode(arguments, type=dict[str, Any])
+        except msgspec.DecodeError:
+            raise self._error("a tool call's arguments are not a JSON object") from None
+        if not name:
+            raise self._error("a tool call has no name")
+        return ToolUse(call_id=call.id or f"call_{uuid4().hex}", name=name, arguments=arguments)
 
-def _whole(call: _ToolDelta) -> ToolUse:
-    arguments = call.function.arguments or "{}"
-    try:
-        msgspec.json.decode(arguments, type=dict[str, Any])
-    except msgspec.DecodeError:
-        raise StageError("llm", "tool call: arguments are not a JSON object") from None
-    if not call.function.name:
-        raise StageError("llm", "tool call: no name")
-    return ToolUse(
-        call_id=call.id or f"call_{uuid4().hex}", name=call.function.name, arguments=arguments
-    )
+    def _error(self, what: str) -> StageError:
+        return StageError("llm", f"{self._source}: {what}")

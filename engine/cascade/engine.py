@@ -183,7 +183,6 @@ def _embedded(options: Options) -> Chain:
         Llama(
             Path(options.llm.model) if options.llm.model else weights.smollm2,
             callers=options.capacity,
-            history=options.history,
         ),
         Hibari(),
     )

@@ -3,8 +3,8 @@
 A model this small holds its thread of a conversation by two things: example exchanges that stand in
 the prompt before the caller's first word, and a cool temperature. Speed comes from reading nothing
 twice. Each caller has a slot of the model's memory, in which the prompt that was read last stays;
-what a prompt shares with it costs nothing. So a conversation that grows too long is shortened by
-several messages at once, because each cut makes the rest be read again.
+what a prompt shares with it costs nothing. So a prompt that is too long is shortened by several
+messages at once, because each cut makes the rest be read again.
 
 One thread computes: with two, llama.cpp waits for the slower by spinning, and on a machine that
 does anything else a token then costs ten times the CPU. Prompts are read 64 tokens at a time, so
@@ -69,7 +69,6 @@ class Llama:
         model: the GGUF file.
         callers: that can be kept warm at once.
         context: tokens of each caller's prompt and reply together.
-        history: messages of the conversation that are shown, before the caller's last.
         instructions, examples: see :data:`INSTRUCTIONS` and :data:`EXAMPLES`.
     """
 
@@ -82,13 +81,11 @@ class Llama:
         *,
         callers: int = 2,
         context: int = 2048,
-        history: int = 8,
         instructions: str = INSTRUCTIONS,
         examples: Sequence[tuple[str, str]] = EXAMPLES,
     ) -> None:
         self._model = model
         self._context = context
-        self._history = history
         self._instructions = instructions
         self._examples: list[ChatMessage] = [
             {"role": role, "content": text}
@@ -165,7 +162,7 @@ class Llama:
                 loop.call_soon_threadsafe(come.put_nowait, chunk)
 
         self._threads.submit(self._ask, prompt, slot, most, hand, stopped.is_set)
-        answer = Answer()
+        answer = Answer("llama.cpp")
         try:
             while (chunk := await come.get()) is not None:
                 if isinstance(chunk, StageError):
@@ -210,7 +207,7 @@ class Llama:
         opening: list[ChatMessage] = [{"role": "system", "content": role}, *self._examples]
         rest = budget - sum(map(_size, opening)) - LONGEST * _BYTES_PER_TOKEN
         return {
-            "messages": opening + suffix(_spoken(prompt), self._history, rest),
+            "messages": opening + suffix(_spoken(prompt), rest),
             "id_slot": slot,
             "cache_prompt": True,
             "max_tokens": most,
@@ -241,18 +238,14 @@ class Slots:
         return self._callers[caller]
 
 
-def suffix(messages: Sequence[ChatMessage], history: int, budget: int) -> list[ChatMessage]:
-    """The last of ``messages``: ``history`` at most before the caller's last, and ``budget`` bytes.
+def suffix(messages: Sequence[ChatMessage], budget: int) -> list[ChatMessage]:
+    """The last of ``messages`` that ``budget`` bytes can hold.
 
-    ``_BLOCK`` are dropped at once, and by number only when an answer was added: so the prompt keeps
-    its beginning for several turns, and loses it when nobody waits. Where the last few alone are
-    too long, the eldest words go.
+    ``_BLOCK`` are dropped at once, so that the prompt keeps its beginning for some turns. Where the
+    last few alone are too long, the eldest words go.
     """
-    asked = bool(messages) and messages[-1]["role"] == "user"
     start = 0
-    while start + _BLOCK < len(messages) and (
-        len(messages) - asked - start > history or sum(map(_size, messages[start:])) > budget
-    ):
+    while start + _BLOCK < len(messages) and sum(map(_size, messages[start:])) > budget:
         start += _BLOCK
     kept: list[ChatMessage] = []
     for message in reversed(messages[start:]):
