@@ -195,10 +195,9 @@ class RemoteEngine:
         if keeper is not None:
             keeper.cancel()
             await asyncio.wait([keeper])
-        child, self._child = self._child, None
-        if child is not None:
-            await child.terminate(_GRACE)
-        self._state = "starting"
+        if self._child is not None:
+            await self._child.terminate(_GRACE)
+        self._child, self._state = None, "starting"
 
     async def _launch(self) -> None:
         """Starts a process, and returns when its engine is ready."""

@@ -35,6 +35,7 @@ class Intake:
         self._capacity = capacity
         self._queue: deque[Heard | Order] = deque()
         self.offered = self.dropped = self.held = 0
+        self.orders = 0
 
     @property
     def room(self) -> int:
@@ -53,6 +54,7 @@ class Intake:
     def order(self, order: Order) -> None:
         """Appends an order; orders are never dropped."""
         self._queue.append(order)
+        self.orders += 1
 
     def take(self, limit: int | None = None) -> Iterator[Heard | Order]:
         """Takes what is at the front, up to ``limit`` samples and the orders behind them."""
@@ -66,6 +68,7 @@ class Intake:
                 left -= len(front.pcm)
             else:
                 self._queue.popleft()
+                self.orders -= 1
             yield front
 
     def _cut(self, samples: int) -> Heard:

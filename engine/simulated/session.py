@@ -113,7 +113,7 @@ class SimulatedSession:
             return 0.0
         for _ in range(skipped):
             self._put(echo.silence(size))
-        if self._intake.held >= size:
+        if self._intake.held >= size or self._intake.orders:
             self._take(size)
         else:
             self._put(echo.silence(size))
@@ -164,7 +164,7 @@ class SimulatedSession:
             return
         try:
             taken = self._intake.take(samples)
-            for thing in taken if self._options.tick is None else _one_frame(taken):
+            for thing in taken if self._options.tick is None else _one_frame(taken, samples):
                 if isinstance(thing, Heard):
                     self._hear(thing)
                 else:
@@ -295,14 +295,20 @@ class SimulatedSession:
                         _crash()
 
 
-def _one_frame(taken: Iterable[Heard | Order]) -> list[Heard | Order]:
-    """What a tick takes: all its sound as one frame, then its orders."""
+def _one_frame(taken: Iterable[Heard | Order], size: int) -> list[Heard | Order]:
+    """What a tick takes: all its sound as one frame of ``size`` samples, then its orders.
+
+    The frame is filled up with silence where an order waits behind less sound than that.
+    """
     things = list(taken)
     sounds = [thing for thing in things if isinstance(thing, Heard)]
     orders: list[Heard | Order] = [thing for thing in things if not isinstance(thing, Heard)]
     if not sounds:
         return orders
-    return [Heard(sounds[0].at, np.concatenate([sound.pcm for sound in sounds])), *orders]
+    frame = np.zeros(size, np.float32)
+    sound = np.concatenate([sound.pcm for sound in sounds])
+    frame[: len(sound)] = sound
+    return [Heard(sounds[0].at, frame), *orders]
 
 
 class _Crash(Exception):
