@@ -15,11 +15,13 @@ import numpy as np
 
 from engine.audio.resample import Resampler
 from engine.cascade.chain import Chain, EmbeddedJudge
+from engine.cascade.chat_endpoint import ChatEndpoint
 from engine.cascade.hibari import Hibari
 from engine.cascade.llama import Llama
 from engine.cascade.moonshine import Moonshine
-from engine.cascade.options import Options, options_from
+from engine.cascade.options import ModelStage, Options, VoiceStage, options_from
 from engine.cascade.session import CascadeSession
+from engine.cascade.speech_endpoint import SpeechEndpoint
 from engine.cascade.stages import StageError
 from engine.contract import (
     Abilities,
@@ -46,6 +48,8 @@ from engine.weights import paths
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from engine.cascade.stages import LanguageModel, Voice
 
 _REHEARSAL = "Hello, how are you today?"
 _REHEARSAL_LIMIT = 60.0
@@ -103,7 +107,7 @@ class CascadeEngine:
             EngineError: a model cannot be had or does not work; the message says what to do.
         """
         try:
-            chain = await asyncio.to_thread(_embedded, self._options)
+            chain = await asyncio.to_thread(_chain, self._options)
             await chain.start()
             self._chain = chain
             async with asyncio.timeout(_REHEARSAL_LIMIT):
@@ -144,7 +148,7 @@ class CascadeEngine:
             chain,
             uuid4().hex,
             minimum_silence=self._options.minimum_silence_ms * RATE // 1000,
-            history=self._options.history,
+            history=self._options.messages,
             ahead=self._options.ahead,
             closed=self._sessions.discard,
         )
@@ -173,16 +177,38 @@ class CascadeEngine:
             raise EngineError(failure)
 
 
-def _embedded(options: Options) -> Chain:
-    """The default chain, its detectors loaded. Blocks."""
+def _chain(options: Options) -> Chain:
+    """The chain that ``options`` describe, its detectors loaded. Blocks."""
     weights = paths()
     return Chain(
         SileroDetector(weights.silero),
-        EmbeddedJudge(SmartTurn(weights.smart_turn, options.threads)),
+        EmbeddedJudge(SmartTurn(weights.smart_turn)),
         Moonshine(weights.moonshine, options.threads),
-        Llama(
-            Path(options.llm.model) if options.llm.model else weights.smollm2,
-            callers=options.capacity,
-        ),
-        Hibari(),
+        _model(options.llm, weights.smollm2, options.capacity),
+        _voice(options.tts),
+    )
+
+
+def _model(stage: ModelStage, embedded: Path, callers: int) -> LanguageModel:
+    if not stage.url:
+        return Llama(Path(stage.model) if stage.model else embedded, callers=callers)
+    return ChatEndpoint(
+        stage.url,
+        stage.model,
+        key=stage.key,
+        extra_body=stage.extra_body,
+        timeout=stage.timeout,
+    )
+
+
+def _voice(stage: VoiceStage) -> Voice:
+    if not stage.url:
+        return Hibari()
+    return SpeechEndpoint(
+        stage.url,
+        stage.model,
+        (stage.voice, *stage.voices),
+        key=stage.key,
+        extra_body=stage.extra_body,
+        timeout=stage.timeout,
     )

@@ -128,7 +128,7 @@ class Listener:
         self._act(self._machine.expire())
 
     def commit(self, turn: str) -> None:
-        """Everything since the last turn is turn ``turn``, ended now."""
+        """Everything since the last turn is turn ``turn``, ended now; of nothing: dropped."""
         start, open_turn = self._taken, self._reading
         if open_turn is not None and open_turn.turn == turn:
             self._reading = None
@@ -136,6 +136,9 @@ class Listener:
             self._emit(SpeechStopped(turn=turn, at=self.position))
         self._reset()
         self._ahead.forget()
+        if start == self.position:
+            self._emit(TurnDropped(turn=turn))
+            return
         reading = self._new_reading(turn)
         reading.read_whole(self._sound.take(start, self.position))
         self._spoken_at = time.monotonic()

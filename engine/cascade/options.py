@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 
-class Stage(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Where one stage runs: embedded, unless ``url`` names an endpoint that speaks OpenAI's HTTP.
+class _Stage(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Where a stage runs: embedded, unless ``url`` names an endpoint that speaks OpenAI's HTTP.
 
     Never printed or logged whole: it holds a key.
     """
@@ -22,31 +22,45 @@ class Stage(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     url: str = ""
     key: str = ""
     model: str = ""
-    """An endpoint's model; for the embedded language model, the path of another GGUF file."""
-    voice: str = ""
-    """An endpoint's voice."""
     extra_body: dict[str, Any] = {}
     """What else an endpoint's requests hold."""
     timeout: float = 10.0
-    """Seconds that an endpoint may take to begin its answer."""
+    """Seconds until an endpoint's answer must have begun, and between two pieces of it."""
+
+
+class ModelStage(_Stage, frozen=True):
+    """The language model; without a ``url``, ``model`` is the path of another GGUF file."""
+
+
+class VoiceStage(_Stage, frozen=True):
+    """The voice."""
+
+    voice: str = ""
+    """An endpoint's voice that speaks where none is asked for."""
+    voices: tuple[str, ...] = ()
+    """Its other voices: the endpoint is not asked."""
 
 
 class Options(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The cascade as the operator wants it; times in seconds or milliseconds as named."""
 
-    stt: Stage = Stage()
-    llm: Stage = Stage()
-    tts: Stage = Stage()
+    llm: ModelStage = ModelStage()
+    tts: VoiceStage = VoiceStage()
     capacity: int = 2
     """Callers at once: the embedded models serve one or two on two cores."""
     threads: int = 2
-    """Of the recogniser and of the end-of-turn model."""
+    """Of the recogniser."""
     minimum_silence_ms: int = 224
     """Silence before the end-of-turn model is believed."""
-    history: int = 8
-    """Messages that the language model is shown."""
+    history: int | None = None
+    """Messages that the language model is shown; 8 of the embedded one, 40 of an endpoint."""
     ahead: float = 10.0
     """A reply runs at most this far ahead of its playout."""
+
+    @property
+    def messages(self) -> int:
+        """What ``history`` comes to."""
+        return self.history or (40 if self.llm.url else 8)
 
 
 def options_from(given: Mapping[str, Any]) -> Options:
@@ -59,7 +73,7 @@ def options_from(given: Mapping[str, Any]) -> Options:
         options = msgspec.convert(dict(given), Options)
     except msgspec.ValidationError as error:
         raise EngineError(f"cascade options: {error}") from None
-    for name, least in (("capacity", 1), ("threads", 1), ("history", 2), ("ahead", 1)):
+    for name, least in (("capacity", 1), ("threads", 1), ("messages", 2), ("ahead", 1)):
         if (value := getattr(options, name)) < least:
             raise EngineError(f"cascade options: {name}: expected at least {least}, got {value}")
     return options

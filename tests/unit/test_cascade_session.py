@@ -378,11 +378,14 @@ async def test_a_commit_is_a_turn_whatever_it_holds() -> None:
         completed = await caller.until(TranscriptCompleted)
         assert (completed.turn, completed.text) == ("mine", "one two")
         await caller.until(ReplyEnded)
-        caller.order(Commit(turn="empty"))
+        caller.session.hear(silence(0.5))
+        caller.order(Commit(turn="quiet"))
         assert (await caller.until(TranscriptCompleted, 2)).text == ""
         first, second = caller.all(TurnEnded)
         assert (first.start, first.end) == (0, len(speech(2)))
-        assert second.start == second.end == first.end
+        assert (second.start, second.end) == (first.end, first.end + RATE // 2)
+        caller.order(Commit(turn="empty"))
+        assert (await caller.until(TurnDropped)).turn == "empty"
     assert not caller.all(SpeechStarted)
 
 
