@@ -73,7 +73,11 @@ def options_from(given: Mapping[str, Any]) -> Options:
         options = msgspec.convert(dict(given), Options)
     except msgspec.ValidationError as error:
         raise EngineError(f"cascade options: {error}") from None
-    for name, least in (("capacity", 1), ("threads", 1), ("messages", 2), ("ahead", 1)):
-        if (value := getattr(options, name)) < least:
-            raise EngineError(f"cascade options: {name}: expected at least {least}, got {value}")
+    least = {"capacity": 1, "threads": 1, "history": 2, "ahead": 1.0, "minimum_silence_ms": 0}
+    for name, minimum in least.items():
+        value = getattr(options, name)
+        if value is not None and value < minimum:
+            raise EngineError(f"cascade options: {name}: expected at least {minimum}, got {value}")
+    if options.tts.url and not options.tts.voice:
+        raise EngineError("cascade options: tts.voice: expected a voice of the endpoint's")
     return options
