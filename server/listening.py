@@ -36,6 +36,7 @@ class Listening:
         self._rate = rate
         self._items: dict[str, str] = {}
         self._lengths: dict[str, int] = {}
+        self._committed: set[str] = set()
         self._ended = 0
         self.offered = 0
         """Samples heard since the session began."""
@@ -63,6 +64,7 @@ class Listening:
             )
         turn = self.turn or new_id("turn")
         self._items.setdefault(turn, new_id("item"))
+        self._committed.add(turn)
         return turn
 
     def idle(self, start: int) -> str:
@@ -92,22 +94,26 @@ class Listening:
         if item := self._items.get(event.turn):
             self._tell(happen.SpeechStopped(item=item, at_ms=self.ms(event.at)))
 
-    def end(self, event: contract.TurnEnded) -> None:
-        """The turn stands: it is an item of the conversation now."""
+    def end(self, event: contract.TurnEnded) -> bool:
+        """The turn stands: it is an item now. Returns whether it was found, not committed."""
         item_id = self._items.setdefault(event.turn, new_id("item"))
         self._lengths[event.turn] = self.ms(event.end - event.start)
         self._ended = event.end
-        self.turn = None
+        self._close(event.turn)
         item = Item(id=item_id, content=(Content(kind="audio"),), turn=event.turn)
         previous = self._conversation.add(item)
         self._tell(happen.InputCommitted(item=item_id, previous=previous))
         self._tell(happen.ItemAdded(item=item, previous=previous))
         self._tell(happen.ItemDone(item=item, previous=previous))
+        found = event.turn not in self._committed
+        self._committed.discard(event.turn)
+        return found
 
     def drop(self, event: contract.TurnDropped) -> None:
         """Nothing was said in it."""
         self._items.pop(event.turn, None)
-        self.turn = None
+        self._committed.discard(event.turn)
+        self._close(event.turn)
         self._tell(happen.InputCleared())
 
     def more(self, event: contract.TranscriptDelta) -> None:
@@ -129,3 +135,8 @@ class Listening:
             self._tell(done)
         else:
             self._tell(happen.TranscriptFailed(item=item, message=event.message))
+
+    def _close(self, turn: str) -> None:
+        """The caller does not speak in it any more; there may be a newer one."""
+        if self.turn == turn:
+            self.turn = None

@@ -23,11 +23,13 @@ from server import happenings as happen
 from server import items
 from server.conversation import Conversation, Item
 from server.happenings import Activity, Happening
+from server.idle import IdleWatch
 from server.listening import Listening
 from server.playout import Playout, Taken
 from server.replies import Outcome, new_id
 from server.requests import ReplyRequest, RequestError, SessionSettings
 from server.speaking import Speaking
+from server.updates import Updates
 
 SETTLE = 500_000_000
 """Nanoseconds a client has to send its settings before the defaults hold."""
@@ -72,15 +74,15 @@ class Session:
         self._speaking = Speaking(self.conversation, playout, tell, self._order, info)
         self._greeting = greeting
         self._now = self._began = self._reported = now
-        self._updates: dict[str, tuple[str | None, SessionSettings]] = {}
-        self._settled = False
+        self._updates = Updates(self._order, tell)
         self._context = contract.Context(revision=0)
         self._judging = False
         self._to_answer: str | None = None
         self._cut_short: dict[str, str] = {}
         self._idle_turn: str | None = None
-        self._quiet: tuple[int, int] | None = None
+        self._idle = IdleWatch()
         self._activity: Activity = "listening"
+        self._faulted = ""
 
     # Requests -----------------------------------------------------------------------------------
 
@@ -90,27 +92,23 @@ class Session:
         return self._engine.room
 
     def hear(self, pcm: Samples) -> int:
-        """Offers the caller's sound at ``info.input_rate``; returns the room that is left."""
+        """Offers the caller's sound at ``info.input_rate``; returns the room that is left.
+
+        An engine that has ended hears nothing any more: its last event says why.
+        """
         self._listening.offered += len(pcm)
-        return self._engine.hear(pcm)
+        with contextlib.suppress(contract.SessionEnded):
+            return self._engine.hear(pcm)
+        return 0
 
     @property
     def updating(self) -> bool:
         """Whether an update waits for its answer; what is asked meanwhile may depend on it."""
-        return bool(self._updates)
+        return self._updates.pending
 
     def update(self, ref: str | None, settings: SessionSettings) -> None:
         """Asks for settings; ``SettingsApplied(ref)`` or ``SettingsRefused(ref)`` answers."""
-        order = contract.Settings(
-            id=new_id("set"),
-            voice=settings.voice,
-            instructions=settings.instructions,
-            turns=settings.turns,
-            transcribe=settings.transcribe,
-            language=settings.language,
-        )
-        self._updates[order.id] = (ref, settings)
-        self._order(order)
+        self._updates.ask(ref, settings)
 
     def commit(self) -> None:
         """Ends what was heard since the last turn as a turn; it is not answered by itself."""
@@ -225,6 +223,7 @@ class Session:
                 self._share_context()
                 self._answer(self._to_answer)
             case contract.Fault():
+                self._faulted = event.code
                 self._tell(happen.Faulted(code=event.code, message=event.message, fatal=False))
             case contract.Closed():
                 self._on_closed(event)
@@ -241,7 +240,8 @@ class Session:
         self._now = now
         if self.ended:
             return
-        if not self._settled and not self._updates and now - self._began >= SETTLE:
+        settled = self._updates.answered or self._updates.pending
+        if not settled and now - self._began >= SETTLE:
             self.update(None, self.settings)
         if now - self._reported >= REPORT:
             self._reported = now
@@ -251,20 +251,18 @@ class Session:
         self._show()
 
     def _on_answer(self, event: contract.Applied | contract.Refused) -> None:
-        ref, settings = self._updates.pop(event.id)
-        if isinstance(event, contract.Applied):
-            self.settings = settings
-            self._share_context()
-            if ref is not None:
-                self._tell(happen.SettingsApplied(ref=ref))
-        elif ref is not None:
-            self._tell(happen.SettingsRefused(ref=ref, param=event.param, message=event.message))
-        if not self._settled and self._greeting and self.info.replies == "when_told":
+        greet = not self._updates.answered and self._greeting
+        self._updates.answer(event, self._apply)
+        if greet and self.info.replies == "when_told":
             self._start(ReplyRequest(verbatim=self._greeting))
-        self._settled = True
+
+    def _apply(self, settings: SessionSettings) -> None:
+        self.settings = settings
+        self._share_context()
 
     def _on_speech(self, event: contract.SpeechStarted) -> None:
         self._listening.speech(event)
+        self._idle.speech()
         if not self.settings.interrupt_response:
             return
         self._to_answer = None
@@ -275,13 +273,12 @@ class Session:
         self._share_context()
 
     def _on_turn(self, event: contract.TurnEnded) -> None:
-        found = self._listening.turn == event.turn and self.settings.create_response
         self._judging = False
         self._cut_short.pop(event.turn, None)
-        self._listening.end(event)
+        wanted = self._listening.end(event) and self.settings.create_response
         self._trim()
         self._share_context()
-        if (found or event.turn == self._idle_turn) and self.info.replies == "when_told":
+        if (wanted or event.turn == self._idle_turn) and self.info.replies == "when_told":
             self._answer(event.turn)
 
     def _on_noise(self, event: contract.TurnDropped) -> None:
@@ -290,20 +287,22 @@ class Session:
         rest = self._cut_short.pop(event.turn, None)
         if rest is not None and self._speaking.active() is None:
             self._start(ReplyRequest(verbatim=rest or None))
+        self._answer(self._to_answer)
 
     def _on_closed(self, event: contract.Closed) -> None:
         message = event.message or "the speech engine ended the session"
         self._speaking.stop_all(Outcome("failed", None, event.reason, message))
-        if event.reason != "closed":
+        if event.reason not in ("closed", self._faulted):
             self._tell(happen.Faulted(code=event.reason, message=message, fatal=True))
         self._end(event.reason, message)
 
     # How it is done -----------------------------------------------------------------------------
 
     def _answer(self, turn: str | None) -> None:
-        """Replies to ``turn``; while another reply is being made, as soon as that has ended."""
-        self._to_answer = turn if self._speaking.active() else None
-        if turn is not None and self._to_answer is None:
+        """Replies to ``turn``, as soon as no reply is being made and the caller does not speak."""
+        free = self._speaking.active() is None and self._listening.turn is None
+        self._to_answer = None if free else turn
+        if turn is not None and free:
             self._start(ReplyRequest(), turn)
 
     def _start(self, request: ReplyRequest, turn: str | None = None) -> None:
@@ -334,16 +333,14 @@ class Session:
         self._tell(happen.ItemDeleted(item=item_id))
 
     def _watch_idle(self) -> None:
-        """After a reply, a caller silent for the set time is taken to have said nothing, aloud."""
+        """After a reply, a caller silent for the set time has said nothing, and is answered."""
         if self._speaking.active() or self._speaking.playing(self._now):
-            self._quiet = (self._now, self._listening.offered)
+            self._idle.busy(self._now, self._listening.offered)
         timeout = self.settings.idle_timeout_ms
-        if self._quiet is None or timeout is None or self.settings.turns.kind != "server":
+        if timeout is None or self.settings.turns.kind != "server":
             return
-        since, offered = self._quiet
-        if self._listening.turn is None and self._now - since >= timeout * 1_000_000:
-            self._quiet = None
-            self._idle_turn = self._listening.idle(offered)
+        if (since := self._idle.poll(self._now, timeout)) is not None:
+            self._idle_turn = self._listening.idle(since)
             self._order(contract.Commit(turn=self._idle_turn))
 
     def _show(self) -> None:

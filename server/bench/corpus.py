@@ -124,5 +124,5 @@ def flite(sentences: Iterable[str]) -> list[Samples]:
 def recorded(path: Path) -> Samples:
     """A 16-bit mono WAV, at 16 kHz."""
     with wave.open(str(path)) as file:
-        sound = pcm.from_int16(file.readframes(file.getnframes()))
+        sound = pcm.from_pcm16(file.readframes(file.getnframes()))
         return Resampler(file.getframerate(), RATE).push(sound)

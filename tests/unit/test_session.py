@@ -216,6 +216,19 @@ def test_a_sentence_cut_at_a_comma_stays_one_message() -> None:
     assert talk.last(contract.Context).messages == (contract.Message(role="user", parts=parts),)
 
 
+def test_a_turn_whose_words_come_late_neither_loses_the_floor_nor_its_answer() -> None:
+    talk = Harness()
+    talk.settle()
+    talk.event(contract.SpeechStarted("t1", 0), contract.SpeechStopped("t1", 16000))
+    talk.event(contract.SpeechStarted("t2", 17000), contract.TurnEnded("t1", 0, 16000))
+    assert not talk.tells(happen.ReplyStarted), "the caller speaks"
+    talk.event(contract.SpeechStopped("t2", 20000), contract.TurnDropped("t2"))
+    assert talk.last(contract.Respond).turn == "t1"
+    talk.event(contract.SpeechStarted("t3", 30000), contract.SpeechStopped("t3", 40000))
+    talk.event(contract.TurnEnded("t3", 30000, 40000))
+    assert talk.last(contract.Respond).turn == "t3"
+
+
 def test_a_session_that_may_not_be_interrupted_answers_afterwards() -> None:
     talk = Harness(interrupt_response=False)
     talk.settle()
