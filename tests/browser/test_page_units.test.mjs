@@ -17,14 +17,21 @@ const { CODES, Trouble, troubleOfEvent, troubleOfResponse } = await page("troubl
 
 const speech = (type, item_id) => ({ type: `input_audio_buffer.${type}`, item_id });
 const playing = (type, response_id) => ({ type: `output_audio_buffer.${type}`, response_id });
-const response = (type, id, more = {}) => ({ type: `response.${type}`, response: { id, output: [], ...more } });
+const response = (type, id, more = {}) => ({
+  type: `response.${type}`,
+  response: { id, output: [], ...more },
+});
 const item = (id, role, content = []) => ({ id, type: "message", role, content });
 const added = (id, role, previous_item_id, content) => ({
   type: "conversation.item.added",
   item: item(id, role, content),
   previous_item_id,
 });
-const delta = (item_id, delta) => ({ type: "response.output_audio_transcript.delta", item_id, delta });
+const delta = (item_id, delta) => ({
+  type: "response.output_audio_transcript.delta",
+  item_id,
+  delta,
+});
 const heard = (item_id, transcript) => ({
   type: "conversation.item.input_audio_transcription.completed",
   item_id,
@@ -39,7 +46,7 @@ function captionsOf(events) {
 
 /** Cuts `samples` at pseudo-random places, differently for each seed. */
 function* pieces(samples, seed) {
-  for (let at = 0; at < samples.length; ) {
+  for (let at = 0; at < samples.length;) {
     seed = (seed * 1103515245 + 12345) & 0x7fffffff;
     const length = seed % 400;
     yield samples.subarray(at, at + length);
@@ -48,8 +55,12 @@ function* pieces(samples, seed) {
 }
 
 const tone = (hertz, rate, seconds) =>
-  Float32Array.from({ length: rate * seconds }, (_, n) => 0.5 * Math.sin((2 * Math.PI * hertz * n) / rate));
-const rms = (samples) => Math.sqrt(samples.reduce((sum, sample) => sum + sample * sample, 0) / samples.length);
+  Float32Array.from(
+    { length: rate * seconds },
+    (_, n) => 0.5 * Math.sin((2 * Math.PI * hertz * n) / rate),
+  );
+const rms = (samples) =>
+  Math.sqrt(samples.reduce((sum, sample) => sum + sample * sample, 0) / samples.length);
 
 test("the activity follows the sound that is played, not its generation", () => {
   const activity = new Activity();
@@ -61,12 +72,23 @@ test("the activity follows the sound that is played, not its generation", () => 
     response("done", "r1"),
     playing("stopped", "r1"),
   ].map((event) => (activity.handle(event), activity.name));
-  assert.deepEqual(names, ["listening", "thinking", "thinking", "speaking", "speaking", "listening"]);
+  assert.deepEqual(names, [
+    "listening",
+    "thinking",
+    "thinking",
+    "speaking",
+    "speaking",
+    "listening",
+  ]);
 });
 
 test("a turn in which nothing was said ends in listening", () => {
   const activity = new Activity();
-  for (const event of [speech("speech_started", "u1"), speech("speech_stopped", "u1"), speech("cleared")]) {
+  for (const event of [
+    speech("speech_started", "u1"),
+    speech("speech_stopped", "u1"),
+    speech("cleared"),
+  ]) {
     activity.handle(event);
   }
   assert.equal(activity.name, "listening");
@@ -82,11 +104,14 @@ test("captions keep the conversation's order although a transcript arrives after
     heard("u1", "What time is it?"),
     { ...speech("committed", "u2"), previous_item_id: "a1" },
   ]);
-  assert.deepEqual(captions.map(({ id, heard: words }) => [id, words]), [
-    ["u1", "What time is it?"],
-    ["a1", "It is noon."],
-    ["u2", ""],
-  ]);
+  assert.deepEqual(
+    captions.map(({ id, heard: words }) => [id, words]),
+    [
+      ["u1", "What time is it?"],
+      ["a1", "It is noon."],
+      ["u2", ""],
+    ],
+  );
 });
 
 test("a reply that is truncated keeps the words that were not heard, apart", () => {
@@ -113,10 +138,24 @@ test("a reply that was cut but heard whole is not called interrupted", () => {
   const [caption] = captionsOf([
     added("a1", "assistant", null),
     delta("a1", "Yes."),
+    response("done", "r1", { status: "completed", output: [item("a1", "assistant")] }),
     { type: "conversation.item.truncated", item_id: "a1", audio_end_ms: 400 },
-    { type: "conversation.item.retrieved", item: item("a1", "assistant", [{ transcript: "Yes. " }]) },
+    {
+      type: "conversation.item.retrieved",
+      item: item("a1", "assistant", [{ transcript: "Yes. " }]),
+    },
   ]);
   assert.equal(caption.state, "final");
+  assert.equal(caption.unheard, "");
+});
+
+test("a reply that was cancelled in the making is interrupted although all its words were heard", () => {
+  const [caption] = captionsOf([
+    added("a1", "assistant", null),
+    delta("a1", "Well,"),
+    response("done", "r1", { status: "cancelled", output: [item("a1", "assistant")] }),
+  ]);
+  assert.deepEqual([caption.state, caption.heard, caption.unheard], ["interrupted", "Well,", ""]);
 });
 
 test("an announced turn that is never committed leaves no caption", () => {
@@ -124,7 +163,10 @@ test("an announced turn that is never committed leaves no caption", () => {
 });
 
 test("a committed turn survives a clear, and an empty transcript removes it", () => {
-  const events = [speech("speech_started", "u1"), { ...speech("committed", "u1"), previous_item_id: null }];
+  const events = [
+    speech("speech_started", "u1"),
+    { ...speech("committed", "u1"), previous_item_id: null },
+  ];
   assert.equal(captionsOf([...events, speech("cleared")]).length, 1);
   assert.equal(captionsOf([...events, heard("u1", "")]).length, 0);
 });
@@ -139,7 +181,10 @@ test("captions are bounded", () => {
 function sessionWith() {
   const sent = [];
   let cleared = 0;
-  const session = new RealtimeSession({ send: (event) => sent.push(event), clear: () => cleared++ });
+  const session = new RealtimeSession({
+    send: (event) => sent.push(event),
+    clear: () => cleared++,
+  });
   return { session, types: () => sent.map(({ type }) => type), cleared: () => cleared };
 }
 
@@ -299,11 +344,17 @@ test("a refusal is named by the server's code, else by its status", () => {
   const busy = troubleOfResponse(503, undefined, "7");
   assert.equal(busy.code, "server_busy");
   assert.match(busy.message, /7 seconds/);
-  assert.match(troubleOfResponse(400, { message: "model: unknown" }, null).message, /model: unknown/);
+  assert.match(
+    troubleOfResponse(400, { message: "model: unknown" }, null).message,
+    /model: unknown/,
+  );
 });
 
 test("errors that only tell of a race are no trouble", () => {
-  assert.equal(troubleOfEvent({ type: "invalid_request_error", code: "response_cancel_not_active" }), null);
+  assert.equal(
+    troubleOfEvent({ type: "invalid_request_error", code: "response_cancel_not_active" }),
+    null,
+  );
   assert.equal(troubleOfEvent({ type: "server_error", code: "llm_timeout" }).code, "engine_fault");
   assert.equal(troubleOfEvent({ type: "server_error", code: "engine_failed" }).code, "engine_lost");
 });
@@ -312,7 +363,10 @@ test("the log is bounded and holds no sound", () => {
   const log = new EventLog();
   log.add("client", { type: "input_audio_buffer.append", audio: "AAAA" }, 0);
   log.add("server", { type: "response.output_audio.delta", delta: "AAAA" }, 0);
-  assert.deepEqual(log.entries.map(({ event }) => event.delta), ["4 characters"]);
+  assert.deepEqual(
+    log.entries.map(({ event }) => event.delta),
+    ["4 characters"],
+  );
   for (let n = 0; n < 600; n++) log.add("server", { type: "rate_limits.updated" }, n);
   assert.equal(log.entries.length, 500);
 });

@@ -24,7 +24,8 @@ const LIMIT = 200;
  * @property {string} text
  * @property {boolean} committed part of the conversation, not only announced
  * @property {boolean} done
- * @property {boolean} cut
+ * @property {boolean} cut something that was made of it was not heard
+ * @property {boolean} cancelled more would have been made
  * @property {boolean} failed
  * @property {string | null} kept of a cut reply: the words that were heard
  */
@@ -61,7 +62,17 @@ export class Captions {
   ensure(id, role) {
     let entry = this.find(id);
     if (!entry) {
-      entry = { id, role, text: "", committed: false, done: false, cut: false, failed: false, kept: null };
+      entry = {
+        id,
+        role,
+        text: "",
+        committed: false,
+        done: false,
+        cut: false,
+        cancelled: false,
+        failed: false,
+        kept: null,
+      };
       this.#entries.push(entry);
     }
     return entry;
@@ -122,7 +133,8 @@ const ACTIONS = {
   },
   "response.output_audio_transcript.delta": said,
   "response.output_text.delta": said,
-  "response.output_audio_transcript.done": (captions, event) => saidWhole(captions, event.item_id, event.transcript),
+  "response.output_audio_transcript.done": (captions, event) =>
+    saidWhole(captions, event.item_id, event.transcript),
   "response.output_text.done": (captions, event) => saidWhole(captions, event.item_id, event.text),
   "response.done": ended,
 };
@@ -152,7 +164,7 @@ function ended(captions, { response }) {
     const entry = captions.find(item.id);
     if (entry?.role !== "assistant") continue;
     entry.done = true;
-    entry.cut ||= response.status === "cancelled";
+    entry.cancelled = response.status === "cancelled";
     entry.failed = response.status === "failed";
     entry.text ||= textOf(item) ?? "";
   }
@@ -182,9 +194,15 @@ function captionOf(entry) {
   const { id, text, kept } = entry;
   const role = /** @type {Caption["role"]} */ (entry.role);
   if (entry.failed) return { id, role, state: "failed", heard: text, unheard: "" };
-  if (!entry.cut) return { id, role, state: entry.done ? "final" : "live", heard: text, unheard: "" };
   const heard = kept === null ? text : kept.trimEnd();
-  const unheard = text.startsWith(heard) ? text.slice(heard.length) : "";
-  const whole = kept !== null && unheard.trim() === "";
-  return { id, role, state: whole ? "final" : "interrupted", heard, unheard };
+  const rest = text.startsWith(heard) ? text.slice(heard.length) : "";
+  const unheard = rest.trim() === "" ? "" : rest;
+  const whole = !entry.cancelled && (!entry.cut || (kept !== null && unheard === ""));
+  return {
+    id,
+    role,
+    state: whole ? (entry.done ? "final" : "live") : "interrupted",
+    heard,
+    unheard,
+  };
 }

@@ -39,7 +39,10 @@ export async function connect(wish) {
 async function openWebRtc(wish) {
   if (!globalThis.RTCPeerConnection) throw new Trouble("media_unavailable");
   const { stream, sound, handlers, signal } = wish;
-  return opened(new WebRtcLink({ url: endpoint(wish, "v1/realtime/calls"), stream, sound, handlers }), signal);
+  return opened(
+    new WebRtcLink({ url: endpoint(wish, "v1/realtime/calls"), stream, sound, handlers }),
+    signal,
+  );
 }
 
 /** @param {Wish} wish */

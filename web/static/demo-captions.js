@@ -43,9 +43,10 @@ function fill(line, { role, state, heard, unheard }) {
   words.dir = "auto";
   if (unheard) words.append(element("s", "", unheard));
   const parts = [element("span", "who", WHO[role]), words];
-  const mark = { interrupted: "interrupted", failed: role === "user" ? "could not be transcribed" : "broken off" }[
-    /** @type {string} */ (state)
-  ];
+  const mark = {
+    interrupted: "interrupted",
+    failed: role === "user" ? "could not be transcribed" : "broken off",
+  }[/** @type {string} */ (state)];
   if (mark) parts.push(element("span", "mark", mark));
   line.replaceChildren(...parts);
 }

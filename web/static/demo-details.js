@@ -1,4 +1,4 @@
-/** The page's details: the microphone as the browser opened it, the connection, the response times. */
+/** The page's details: the microphone as it was opened, the connection, the response times. */
 
 const NONE = "–";
 
@@ -10,7 +10,9 @@ export function showMicrophones(microphones, chosen) {
   const select = /** @type {HTMLSelectElement} */ (document.getElementById("microphone"));
   if (microphones.length === 0) return;
   const value = chosen ?? select.value;
-  select.replaceChildren(...microphones.map(({ id, label }) => new Option(label, id, false, id === value)));
+  select.replaceChildren(
+    ...microphones.map(({ id, label }) => new Option(label, id, false, id === value)),
+  );
   select.disabled = false;
 }
 
@@ -27,7 +29,12 @@ export function showApplied({ echoCancellation, noiseSuppression, autoGainContro
 export function showConnection(figures) {
   const path = /** @type {HTMLElement} */ (document.getElementById("path"));
   path.hidden = !figures;
-  path.textContent = [figures?.path, figures?.roundTrip !== undefined && milliseconds(figures.roundTrip)].filter(Boolean).join(" · ");
+  path.textContent = [
+    figures?.path,
+    figures?.roundTrip !== undefined && milliseconds(figures.roundTrip),
+  ]
+    .filter(Boolean)
+    .join(" · ");
   list("connection", [
     ["Path", figures?.path ?? NONE],
     ["Connected in", milliseconds(figures?.connect)],

@@ -1,8 +1,8 @@
 /**
  * The page: one button, a conversation, and what there is to know about it.
  *
- * For tests and the curious, `window.parley` is the current call (`state`, `events`, `stats()`), and each
- * of its events is also dispatched on the document as `parley:<type>`.
+ * For tests and the curious, `window.parley` is the current call (`state`, `events`, `stats()`), and
+ * each of its events is also dispatched on the document as `parley:<type>`.
  */
 
 import { showCaptions } from "./demo-captions.js";
@@ -19,7 +19,7 @@ const $ = (/** @type {string} */ id) => /** @type {any} */ (document.getElementB
 const EVENTS = ["state", "caption", "trouble", "clear", "figures", "level", "microphone"];
 /** @type {ParleyCall | null} */ let call = null;
 
-/** Must stay free of awaits up to `start`: browsers open microphones and play sound from a tap only. */
+/** Free of awaits up to `start`: browsers open microphones and play sound from a tap only. */
 function talk() {
   clearTroubles();
   showCaptions([]);
@@ -86,13 +86,23 @@ const ACTIVITIES = /** @type {Record<string, string>} */ ({
 function showState({ phase, activity, hearing, muted, transport }) {
   const live = phase === "live";
   Object.assign(document.body.dataset, { phase, activity, transport: transport ?? "" });
-  const label = live ? (activity === "speaking" ? "Stop the reply" : ACTIVITIES[activity]) : phase === "connecting" ? "Connecting" : "Talk";
+  const label = live
+    ? activity === "speaking"
+      ? "Stop the reply"
+      : ACTIVITIES[activity]
+    : phase === "connecting"
+      ? "Connecting"
+      : "Talk";
   $("talk-label").textContent = label;
   $("talk").setAttribute("aria-label", label);
   // Not `disabled`: that would take the focus from whoever pressed it by key.
-  $("talk").setAttribute("aria-disabled", String(phase === "connecting" || (live && activity !== "speaking")));
+  $("talk").setAttribute(
+    "aria-disabled",
+    String(phase === "connecting" || (live && activity !== "speaking")),
+  );
   $("activity").textContent = ACTIVITIES[activity];
-  $("status").textContent = STATUS[live ? (muted ? "muted" : hearing ? "hearing" : activity) : phase];
+  $("status").textContent =
+    STATUS[live ? (muted ? "muted" : hearing ? "hearing" : activity) : phase];
   $("activity").hidden = $("levels").hidden = !live;
   $("controls").hidden = !live && phase !== "connecting";
   $("mute").setAttribute("aria-pressed", String(muted));
@@ -133,7 +143,9 @@ $("microphone").addEventListener("change", () => {
   localStorage.setItem(MICROPHONE, $("microphone").value);
   if (call?.state.phase === "live") void call.setMicrophone($("microphone").value);
 });
-navigator.mediaDevices?.addEventListener("devicechange", async () => showMicrophones(await listMicrophones()));
+navigator.mediaDevices?.addEventListener("devicechange", async () =>
+  showMicrophones(await listMicrophones()),
+);
 
 showConnection(null);
 showTurns(null);

@@ -1,8 +1,11 @@
-/** The last protocol events of a call, for looking into it. Sound is replaced by its length. Pure. */
+/** The last protocol events of a call, to look into it; sound is replaced by its length. Pure. */
 
 const LIMIT = 500;
 
-/** @typedef {{at: number, from: "client" | "server", event: any}} Logged `at`: ms since the page opened */
+/**
+ * @typedef {{at: number, from: "client" | "server", event: any}} Logged
+ * `at`: ms since the page opened
+ */
 
 export class EventLog {
   /** @type {Logged[]} */ entries = [];
@@ -17,7 +20,8 @@ export class EventLog {
 
 /** @param {any} event */
 function withoutSound(event) {
-  if (event.type === "response.output_audio.delta") return { ...event, delta: `${event.delta.length} characters` };
+  if (event.type === "response.output_audio.delta")
+    return { ...event, delta: `${event.delta.length} characters` };
   if (event.type !== "conversation.item.retrieved") return event;
   const content = event.item.content?.map((/** @type {any} */ { audio, ...part }) => part);
   return { ...event, item: { ...event.item, content } };

@@ -20,19 +20,36 @@ const PATHS = /** @type {Record<string, string>} */ ({
 /** @param {any[]} stats of an RTCPeerConnection, or of a WebSocket link @returns {Connection} */
 export function connectionFigures(stats) {
   const inbound = stats.find(({ type, kind }) => type === "inbound-rtp" && kind === "audio");
-  if (!inbound) return { path: stats.some(({ type }) => type === "websocket") ? "WebSocket" : "WebRTC", received: 0 };
+  if (!inbound)
+    return {
+      path: stats.some(({ type }) => type === "websocket") ? "WebSocket" : "WebRTC",
+      received: 0,
+    };
   const transport = stats.find(({ type }) => type === "transport");
   const pair =
     stats.find(({ id }) => id === transport?.selectedCandidatePairId) ??
-    stats.find(({ type, nominated, state }) => type === "candidate-pair" && nominated && state === "succeeded");
+    stats.find(
+      ({ type, nominated, state }) =>
+        type === "candidate-pair" && nominated && state === "succeeded",
+    );
   const local = stats.find(({ id }) => id === pair?.localCandidateId);
-  const { packetsReceived = 0, packetsLost = 0, jitter, jitterBufferDelay, jitterBufferEmittedCount } = inbound;
+  const {
+    packetsReceived = 0,
+    packetsLost = 0,
+    jitter,
+    jitterBufferDelay,
+    jitterBufferEmittedCount,
+  } = inbound;
   return {
-    path: local ? `WebRTC ${PATHS[local.candidateType]}, ${local.protocol.toUpperCase()}` : "WebRTC",
+    path: local
+      ? `WebRTC ${PATHS[local.candidateType]}, ${local.protocol.toUpperCase()}`
+      : "WebRTC",
     roundTrip: milliseconds(pair?.currentRoundTripTime),
     jitter: milliseconds(jitter),
     lost: packetsReceived ? Math.max(0, packetsLost) / (packetsReceived + packetsLost) : undefined,
-    buffered: jitterBufferEmittedCount ? milliseconds(jitterBufferDelay / jitterBufferEmittedCount) : undefined,
+    buffered: jitterBufferEmittedCount
+      ? milliseconds(jitterBufferDelay / jitterBufferEmittedCount)
+      : undefined,
     received: packetsReceived,
   };
 }
@@ -41,7 +58,9 @@ export function connectionFigures(stats) {
 export function median(values) {
   const sorted = [...values].sort((a, b) => a - b);
   const middle = sorted.length >> 1;
-  return sorted.length % 2 ? sorted[middle] : (sorted[middle - 1] + sorted[middle]) / 2 || undefined;
+  return sorted.length % 2
+    ? sorted[middle]
+    : (sorted[middle - 1] + sorted[middle]) / 2 || undefined;
 }
 
 /** @param {number | undefined} seconds */

@@ -59,7 +59,8 @@ export class ParleyCall extends EventTarget {
   /** @type {ReturnType<typeof setTimeout> | undefined} */ #listening;
   /** @type {ReturnType<typeof setInterval> | undefined} */ #measuring;
   #leave = () => void this.end();
-  #show = () => void (this.#microphone.gone && document.visibilityState === "visible" && this.setMicrophone());
+  #show = () =>
+    void (this.#microphone.gone && document.visibilityState === "visible" && this.setMicrophone());
 
   /**
    * @param {object} [options]
@@ -69,7 +70,13 @@ export class ParleyCall extends EventTarget {
    * @param {any} [options.session] of the first `session.update`; SESSION where absent
    * @param {string} [options.microphone] a device id, as a wish
    */
-  constructor({ baseUrl, model = "parley", transport = "auto", session = SESSION, microphone } = {}) {
+  constructor({
+    baseUrl,
+    model = "parley",
+    transport = "auto",
+    session = SESSION,
+    microphone,
+  } = {}) {
     super();
     this.baseUrl = new URL(baseUrl ?? ".", globalThis.location?.href);
     this.model = model;
@@ -82,7 +89,13 @@ export class ParleyCall extends EventTarget {
   get state() {
     const { name, hearing } = this.#session.activity;
     const transport = this.#phase === "live" && this.#link ? this.#link.kind : null;
-    return { phase: this.#phase, activity: name, hearing, muted: this.#microphone.muted, transport };
+    return {
+      phase: this.#phase,
+      activity: name,
+      hearing,
+      muted: this.#microphone.muted,
+      transport,
+    };
   }
 
   get captions() {
@@ -143,7 +156,10 @@ export class ParleyCall extends EventTarget {
     this.#session.interrupt();
   }
 
-  /** Changes the microphone in the middle of the call. @param {string} [deviceId] the same again where absent */
+  /**
+   * Changes the microphone in the middle of the call.
+   * @param {string} [deviceId] the same again where absent
+   */
   async setMicrophone(deviceId) {
     try {
       const stream = await this.#microphone.open(deviceId);
@@ -172,7 +188,10 @@ export class ParleyCall extends EventTarget {
   }
 
   #makeSession() {
-    return new RealtimeSession({ send: (event) => this.#send(event), clear: () => this.#link?.clear() });
+    return new RealtimeSession({
+      send: (event) => this.#send(event),
+      clear: () => this.#link?.clear(),
+    });
   }
 
   #makeSound() {
@@ -194,8 +213,9 @@ export class ParleyCall extends EventTarget {
     await this.#openLink(this.transport);
     this.#measured.connect = performance.now() - since;
     this.#become("live");
+    const measure = async () => this.#emit("figures", await this.stats());
+    this.#measuring = setInterval(measure, FIGURES_EVERY);
     await sound.ready;
-    this.#measuring = setInterval(async () => this.#emit("figures", await this.stats()), FIGURES_EVERY);
   }
 
   /** @param {"auto" | "webrtc" | "websocket"} transport */
@@ -305,7 +325,8 @@ export class ParleyCall extends EventTarget {
   #report(error) {
     if (this.#ended) return;
     if (!(error instanceof Trouble)) console.error(error);
-    const trouble = error instanceof Trouble ? error : new Trouble("page_fault", { message: String(error) });
+    const trouble =
+      error instanceof Trouble ? error : new Trouble("page_fault", { message: String(error) });
     this.#emit("trouble", trouble);
   }
 

@@ -40,7 +40,10 @@ export class RealtimeSession {
   say(text) {
     this.interrupt();
     const content = [{ type: "input_text", text }];
-    this.link.send({ type: "conversation.item.create", item: { type: "message", role: "user", content } });
+    this.link.send({
+      type: "conversation.item.create",
+      item: { type: "message", role: "user", content },
+    });
     this.#wanted = true;
     this.#respond();
   }

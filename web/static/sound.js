@@ -10,14 +10,18 @@ const module = (/** @type {string} */ name) => new URL(`./${name}-worklet.js`, i
 export class Sound {
   #context = new AudioContext({ latencyHint: "interactive" });
   #element = new Audio();
-  /** By input of the tap: microphone, reply. @type {(MediaStreamAudioSourceNode | undefined)[]} */ #sources = [];
+  /**
+   * By input of the tap: microphone, reply.
+   * @type {(MediaStreamAudioSourceNode | undefined)[]}
+   */
+  #sources = [];
   /** @type {AudioWorkletNode | null} */ #tap = null;
   /** @type {AudioWorkletNode | null} */ #capture = null;
 
   /**
    * @param {object} handlers
    * @param {(window: import("./latency.js").Window) => void} handlers.heard
-   * @param {(blocked: boolean) => void} handlers.blocked the browser holds playback back, or lets it go
+   * @param {(blocked: boolean) => void} handlers.blocked whether the browser holds playback back
    */
   constructor({ heard, blocked }) {
     this.blocked = blocked;
@@ -57,7 +61,11 @@ export class Sound {
    * @param {(samples: Int16Array) => void} captured
    */
   capture(captured) {
-    const node = this.#node("capture", { outputChannelCount: [1], channelCount: 1, channelCountMode: "explicit" });
+    const node = this.#node("capture", {
+      outputChannelCount: [1],
+      channelCount: 1,
+      channelCountMode: "explicit",
+    });
     node.connect(this.#context.destination); // silent, as above
     node.port.onmessage = ({ data }) => captured(data);
     this.#capture = node;

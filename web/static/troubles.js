@@ -152,7 +152,11 @@ export class Trouble extends Error {
   constructor(code, facts = {}) {
     const wording = WORDINGS[code];
     const known = { seconds: 5, message: "no reason", code, ...facts };
-    super(wording.text.replace(/\{(\w+)\}/g, (_, name) => String(known[/** @type {keyof Facts} */ (name)])));
+    super(
+      wording.text.replace(/\{(\w+)\}/g, (_, name) =>
+        String(known[/** @type {keyof Facts} */ (name)]),
+      ),
+    );
     this.name = "Trouble";
     this.code = code;
     this.title = wording.title;
@@ -220,9 +224,18 @@ export function codeOfClose(status) {
 }
 
 /** @type {Record<number, string>} */
-const CLOSES = { 1000: "ended_by_server", 1001: "server_draining", 1008: "ended_by_server", 1011: "engine_lost", 1013: "server_busy" };
+const CLOSES = {
+  1000: "ended_by_server",
+  1001: "server_draining",
+  1008: "ended_by_server",
+  1011: "engine_lost",
+  1013: "server_busy",
+};
 
-/** @param {string | null | undefined} code of the server @returns {string | undefined} a code of this module */
+/**
+ * @param {string | null | undefined} code of the server
+ * @returns {string | undefined} a code of this module
+ */
 function known(code) {
   const name = ALIASES[code ?? ""] ?? code ?? "";
   return WORDINGS[name] && name;
@@ -230,5 +243,7 @@ function known(code) {
 
 /** @param {Facts} facts @returns {Facts} without what is not known */
 function strip(facts) {
-  return Object.fromEntries(Object.entries(facts).filter(([, value]) => value !== undefined && value !== null));
+  return Object.fromEntries(
+    Object.entries(facts).filter(([, value]) => value !== undefined && value !== null),
+  );
 }

@@ -4,6 +4,7 @@ import { Trouble, troubleOfResponse } from "./troubles.js";
 
 const ANSWER_TIMEOUT = 10_000;
 const MEDIA_TIMEOUT = 3_000; // with the hang-up and a WebSocket behind it: sound within 5 s
+const EVENTS_TIMEOUT = 8_000;
 const HANG_UP_TIMEOUT = 2_000;
 const GRACE = 5_000; // a `disconnected` peer often comes back by itself
 
@@ -108,13 +109,15 @@ export class WebRtcLink {
   #connected(signal) {
     return new Promise((resolve, reject) => {
       const blocked = () => reject(new Trouble("media_unavailable"));
-      const timer = setTimeout(blocked, MEDIA_TIMEOUT);
+      // Where sound can flow already, events will too: a lost packet of theirs takes seconds.
+      const media = () => this.#peer.connectionState === "connected" || blocked();
+      const timers = [setTimeout(media, MEDIA_TIMEOUT), setTimeout(blocked, EVENTS_TIMEOUT)];
       signal.addEventListener("abort", () => reject(signal.reason), { once: true });
       this.#peer.onconnectionstatechange = () => {
         if (this.#peer.connectionState === "failed") blocked();
       };
       this.#channel.onopen = () => {
-        clearTimeout(timer);
+        timers.forEach(clearTimeout);
         resolve();
       };
     });

@@ -10,14 +10,16 @@ import { fromBase64, toBase64 } from "./pcm.js";
 import { codeOfClose, Trouble } from "./troubles.js";
 
 const OPEN_TIMEOUT = 10_000;
-const BACKLOG = 256 * 1024; // bytes unsent (4 s of sound): the network does not carry it, newer sound is dropped
+const BACKLOG = 256 * 1024; // bytes unsent, 4 s of sound: beyond it sound is dropped, and counted
 
 export class WebSocketLink {
   kind = "websocket";
   /** @type {WebSocket} */ #socket;
   #player;
-  /** Reply sound by item: the response it belongs to. @type {Map<string, string>} */ #playing = new Map();
-  /** Responses that were cut: late sound of theirs is dropped. @type {Set<string>} */ #cut = new Set();
+  /** Reply sound by item: the response it belongs to. @type {Map<string, string>} */ #playing =
+    new Map();
+  /** Responses that were cut: late sound of theirs is dropped. @type {Set<string>} */ #cut =
+    new Set();
   #interruptible = true;
   #dropped = 0;
 
@@ -36,7 +38,8 @@ export class WebSocketLink {
     this.#socket = new WebSocket(address, ["realtime"]);
     sound.capture((samples) => this.#hear(samples));
     this.#player = sound.playback();
-    this.#player.onmessage = ({ data }) => (data.ended ? this.#ended(data.ended) : this.#truncate(data.cut));
+    this.#player.onmessage = ({ data }) =>
+      data.ended ? this.#ended(data.ended) : this.#truncate(data.cut);
     this.#socket.onmessage = ({ data }) => this.#receive(JSON.parse(data));
   }
 
@@ -94,13 +97,15 @@ export class WebSocketLink {
   /** @param {any} event */
   #receive(event) {
     if (event.type === "session.created" || event.type === "session.updated") {
-      this.#interruptible = event.session.audio?.input?.turn_detection?.interrupt_response !== false;
+      this.#interruptible =
+        event.session.audio?.input?.turn_detection?.interrupt_response !== false;
     }
     if (event.type === "input_audio_buffer.speech_started" && this.#interruptible) this.clear();
     if (event.type === "response.created") this.#cut.clear(); // the ones before it have ended
     this.handlers.event(event);
     if (event.type === "response.output_audio.delta") this.#play(event);
-    if (event.type === "response.output_audio.done") this.#player.postMessage({ finish: event.item_id });
+    if (event.type === "response.output_audio.done")
+      this.#player.postMessage({ finish: event.item_id });
   }
 
   /** @param {{response_id: string, item_id: string, delta: string}} event */
@@ -123,7 +128,12 @@ export class WebSocketLink {
   #truncate(cut) {
     for (const { item, ms } of cut) {
       const heard = Math.max(0, Math.floor(ms - this.sound.outputDelay));
-      this.send({ type: "conversation.item.truncate", item_id: item, content_index: 0, audio_end_ms: heard });
+      this.send({
+        type: "conversation.item.truncate",
+        item_id: item,
+        content_index: 0,
+        audio_end_ms: heard,
+      });
       this.#leave(item, "output_audio_buffer.cleared");
     }
   }
@@ -132,6 +142,7 @@ export class WebSocketLink {
   #leave(item, type) {
     const response_id = this.#playing.get(item);
     if (!this.#playing.delete(item)) return;
-    if (![...this.#playing.values()].includes(String(response_id))) this.handlers.event({ type, response_id });
+    if (![...this.#playing.values()].includes(String(response_id)))
+      this.handlers.event({ type, response_id });
   }
 }
