@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+from server import happenings as happen
 from server.conversation import Conversation, DuplicateItem, Item, UnknownItem
+from server.happenings import Happening
 from server.requests import RequestError
+
+Tell = Callable[[Happening], None]
 
 MAX_ITEMS = 1000
 """Items kept; beyond it the oldest is deleted."""
@@ -11,10 +17,10 @@ TRUNCATE_TOLERANCE_MS = 200
 """A client's clock may run this far ahead of the sound it was sent."""
 
 
-def create(conversation: Conversation, item: Item, after: str | None) -> str | None:
-    """Adds a client's item; returns the id of the item before it."""
+def create(conversation: Conversation, item: Item, after: str | None, tell: Tell) -> None:
+    """Adds a client's item behind ``after`` (None: last; ``root``: first)."""
     try:
-        return conversation.add(item, after)
+        previous = conversation.add(item, after)
     except DuplicateItem:
         raise RequestError(
             "item_create_duplicate_item_id",
@@ -27,6 +33,9 @@ def create(conversation: Conversation, item: Item, after: str | None) -> str | N
             f"previous_item_id: expected 'root' or the id of an item, got {after!r}",
             "previous_item_id",
         ) from None
+    tell(happen.ItemAdded(item=item, previous=previous))
+    tell(happen.ItemDone(item=item, previous=previous))
+    trim(conversation, tell)
 
 
 def find(conversation: Conversation, item_id: str, verb: str) -> Item:
@@ -41,10 +50,21 @@ def find(conversation: Conversation, item_id: str, verb: str) -> Item:
         ) from None
 
 
+def delete(conversation: Conversation, item_id: str, tell: Tell) -> None:
+    """Takes an item out."""
+    conversation.delete(find(conversation, item_id, "delete").id)
+    tell(happen.ItemDeleted(item=item_id))
+
+
 def truncate(
-    conversation: Conversation, item_id: str, content_index: int, audio_end_ms: int, rate: int
-) -> int:
-    """Cuts a spoken reply to ``audio_end_ms``; returns the milliseconds that are left.
+    conversation: Conversation,
+    item_id: str,
+    content_index: int,
+    audio_end_ms: int,
+    rate: int,
+    tell: Tell,
+) -> None:
+    """Cuts a spoken reply, of ``rate`` Hz, to ``audio_end_ms``.
 
     A little more than was made counts as all of it: the clocks of two machines never agree.
     """
@@ -67,9 +87,10 @@ def truncate(
         )
     left_ms = min(audio_end_ms, made_ms)
     conversation.cut(item_id, left_ms * rate // 1000)
-    return left_ms
+    tell(happen.ItemTruncated(item=item_id, audio_end_ms=left_ms))
 
 
-def overflow(conversation: Conversation) -> str | None:
-    """The id of the item that has to go, if the conversation is too long."""
-    return conversation.items()[0].id if len(conversation) > MAX_ITEMS else None
+def trim(conversation: Conversation, tell: Tell) -> None:
+    """Takes the oldest items out where there are too many."""
+    while len(conversation) > MAX_ITEMS:
+        delete(conversation, conversation.items()[0].id, tell)

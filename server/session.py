@@ -26,7 +26,7 @@ from server.happenings import Activity, Happening
 from server.idle import IdleWatch
 from server.listening import Listening
 from server.playout import Playout, Taken
-from server.replies import Outcome, new_id
+from server.replies import Outcome
 from server.requests import ReplyRequest, RequestError, SessionSettings
 from server.speaking import Speaking
 from server.updates import Updates
@@ -92,10 +92,7 @@ class Session:
         return self._engine.room
 
     def hear(self, pcm: Samples) -> int:
-        """Offers the caller's sound at ``info.input_rate``; returns the room that is left.
-
-        An engine that has ended hears nothing any more: its last event says why.
-        """
+        """Offers the caller's sound at ``info.input_rate``; returns the room that is left."""
         self._listening.offered += len(pcm)
         with contextlib.suppress(contract.SessionEnded):
             return self._engine.hear(pcm)
@@ -126,21 +123,18 @@ class Session:
         """Adds an item behind ``after`` (None: last; ``root``: first)."""
         if item.kind == "message" and item.role == "user" and not self.info.can.text:
             raise RequestError("invalid_value", "item: this server's model takes no text", "item")
-        previous = items.create(self.conversation, item, after)
-        self._tell(happen.ItemAdded(item=item, previous=previous))
-        self._tell(happen.ItemDone(item=item, previous=previous))
+        items.create(self.conversation, item, after, self._tell)
         self._share_context()
 
     def delete_item(self, item_id: str) -> None:
         """Takes an item out of the conversation."""
-        self._delete(items.find(self.conversation, item_id, "delete").id)
+        items.delete(self.conversation, item_id, self._tell)
         self._share_context()
 
     def truncate_item(self, item_id: str, content_index: int, audio_end_ms: int) -> None:
         """Leaves of a reply what was heard: the client's word, which corrects our estimate."""
         rate = self.info.output_rate
-        left = items.truncate(self.conversation, item_id, content_index, audio_end_ms, rate)
-        self._tell(happen.ItemTruncated(item=item_id, audio_end_ms=left))
+        items.truncate(self.conversation, item_id, content_index, audio_end_ms, rate, self._tell)
         self._share_context()
 
     def retrieve_item(self, item_id: str) -> Item:
@@ -240,8 +234,7 @@ class Session:
         self._now = now
         if self.ended:
             return
-        settled = self._updates.answered or self._updates.pending
-        if not settled and now - self._began >= SETTLE:
+        if self._updates.none and now - self._began >= SETTLE:
             self.update(None, self.settings)
         if now - self._reported >= REPORT:
             self._reported = now
@@ -276,7 +269,7 @@ class Session:
         self._judging = False
         self._cut_short.pop(event.turn, None)
         wanted = self._listening.end(event) and self.settings.create_response
-        self._trim()
+        items.trim(self.conversation, self._tell)
         self._share_context()
         if (wanted or event.turn == self._idle_turn) and self.info.replies == "when_told":
             self._answer(event.turn)
@@ -323,14 +316,6 @@ class Session:
         if context != self._context:
             self._context = replace(context, revision=context.revision + 1)
             self._order(self._context)
-
-    def _trim(self) -> None:
-        while (oldest := items.overflow(self.conversation)) is not None:
-            self._delete(oldest)
-
-    def _delete(self, item_id: str) -> None:
-        self.conversation.delete(item_id)
-        self._tell(happen.ItemDeleted(item=item_id))
 
     def _watch_idle(self) -> None:
         """After a reply, a caller silent for the set time has said nothing, and is answered."""

@@ -33,6 +33,11 @@ class Updates:
         """Whether an answer is waited for."""
         return bool(self._asked)
 
+    @property
+    def none(self) -> bool:
+        """Whether none was asked for yet."""
+        return not self.answered and not self._asked
+
     def ask(self, ref: str | None, settings: SessionSettings) -> None:
         """Asks for ``settings``; nobody is told the answer of an update without a ``ref``."""
         order = contract.Settings(

@@ -81,18 +81,14 @@ class FakeSession:
         self.tell(happen.InputCleared())
 
     def create_item(self, item: Item, after: str | None) -> None:
-        self._add(item, items.create(self.conversation, item, after))
+        items.create(self.conversation, item, after, self.tell)
 
     def delete_item(self, item_id: str) -> None:
-        items.find(self.conversation, item_id, "delete")
-        self.conversation.delete(item_id)
-        self.tell(happen.ItemDeleted(item=item_id))
+        items.delete(self.conversation, item_id, self.tell)
 
     def truncate_item(self, item_id: str, content_index: int, audio_end_ms: int) -> None:
-        left_ms = items.truncate(
-            self.conversation, item_id, content_index, audio_end_ms, self.info.output_rate
-        )
-        self.tell(happen.ItemTruncated(item=item_id, audio_end_ms=left_ms))
+        rate = self.info.output_rate
+        items.truncate(self.conversation, item_id, content_index, audio_end_ms, rate, self.tell)
 
     def retrieve_item(self, item_id: str) -> Item:
         return items.find(self.conversation, item_id, "retrieve")
