@@ -32,6 +32,8 @@ from engine.contract import (
     EngineInfo,
     EngineUnavailable,
     Message,
+    Played,
+    ReplyAudio,
     ReplyEnded,
     Respond,
     Settings,
@@ -163,12 +165,15 @@ class CascadeEngine:
         session.order(Settings(id="", turns=TurnDetection(kind="semantic")))
         for part in (sound, np.zeros(2 * RATE, np.float32)):
             session.hear(part)
-        failure = ""
+        failure, played = "", 0
         async for event in session.events():
             if isinstance(event, TurnEnded) and chain.model.warms:
                 heard = Message(role="user", parts=(Turn(turn=event.turn),))
                 session.order(Context(revision=1, messages=(heard,)))
                 session.order(Respond(reply="rehearsal", revision=1, turn=event.turn))
+            elif isinstance(event, ReplyAudio):
+                played += len(event.pcm)
+                session.order(Played(reply=event.reply, samples=played))
             elif isinstance(event, TurnEnded | TurnDropped | ReplyEnded):
                 session.order(Close())
             if isinstance(event, ReplyEnded) and event.reason == "failed":

@@ -283,6 +283,7 @@ class Listener:
         if not asked and not text and not failure:
             self._emit(TurnDropped(turn=turn))
             return
+        said.timings["turn"] = time.monotonic() - said.spoken_at
         if not asked:
             self._emit(ended)
         if failure:

@@ -86,6 +86,7 @@ class Making:
         self._clauses = 0
         self._pieces = self._make()
         self._first = asyncio.create_task(anext(self._pieces))
+        self._first.add_done_callback(lambda task: task.cancelled() or task.exception())
 
     async def pieces(self) -> AsyncIterator[ReplyPiece]:
         """The reply's pieces, the last a ``Finish``. To be taken once."""

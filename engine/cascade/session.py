@@ -33,7 +33,6 @@ from engine.contract import (
     Played,
     Refused,
     ReplyAudio,
-    ReplyEnded,
     Respond,
     SessionEnded,
     Settings,
@@ -193,6 +192,7 @@ class CascadeSession:
             case Respond():
                 self._replies.respond(entry)
             case Cancel(reply=reply):
+                self._guard.stopped(reply)
                 self._replies.cancel(reply)
             case Played(reply=reply, samples=samples):
                 self._guard.played(reply, samples, self._listener.position)
@@ -224,8 +224,6 @@ class CascadeSession:
     def _emit(self, event: Event) -> None:
         if isinstance(event, ReplyAudio):
             self._guard.handed_out(event.reply, event.pcm, self._listener.position)
-        elif isinstance(event, ReplyEnded) and event.reason == "cancelled":
-            self._guard.stopped(event.reply)
         if not self._outbox.put(event) and self._ending is None:
             self._ending = asyncio.create_task(self.close("engine_failed"))
 
