@@ -1,6 +1,7 @@
 """What is installed: the wheel holds the pages, serving needs no torch, and the image is sound."""
 
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -56,6 +57,13 @@ def test_serving_imports_no_torch() -> None:
         [sys.executable, "-c", program], cwd=ROOT, check=True, capture_output=True
     ).stdout
     assert {"torch", "triton", "playwright", "pytest"} & set(json.loads(printed)) == set()
+
+
+def test_no_library_of_the_engine_keeps_files_about_us_or_reports_home(tmp_path: Path) -> None:
+    home = {"HOME": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path), "PATH": os.environ["PATH"]}
+    load = "from engine.onnx import Network; from tests.sounds import hibari; hibari('Hello.')"
+    subprocess.run([sys.executable, "-c", load], cwd=ROOT, env=home, check=True)
+    assert list(tmp_path.rglob("*")) == []
 
 
 def test_only_the_gpu_extra_names_torch() -> None:
