@@ -215,9 +215,8 @@ class Stay:
     async def _hear(self, leg: Leg) -> None:
         """Brings the caller's sound to the engine, at its rate."""
         resampler = Resampler(leg.input_rate, self.session.info.input_rate)
-        with contextlib.suppress(contract.SessionEnded):
-            async for frame in leg.frames():
-                self.session.hear(resampler.push(frame.pcm))
+        async for frame in leg.frames():
+            self.session.hear(resampler.push(frame.pcm))
 
     def _take_inbox(self) -> None:
         """Takes clients' events in order, each after the settings before it were answered."""
