@@ -134,6 +134,10 @@ class Host:
             self._link.send(wire.Busy(number, busy.retry_after))
         except EngineError as error:
             self._link.send(wire.Unavailable(number, str(error)))
+        except Exception as error:
+            _log.error("a session could not be opened: %s", type(error).__name__)
+            message = f"the engine raised {type(error).__name__}"
+            self._link.send(wire.Unavailable(number, message))
         else:
             stay = self._stays[number] = _Stay(session, session.room)
             self._link.send(wire.Opened(number, stay.capacity))

@@ -34,8 +34,8 @@ class Link(asyncio.Protocol):
         self._reason = "its process ended"
         self.writable = asyncio.Event()
         """Whether the other end keeps up with what is sent."""
-        self.heard_at = self._loop.time()
-        """When something last came, by the loop's clock."""
+        self.quiet = 0
+        """Whoever watches the link counts here; what comes sets it back."""
         self.ended = asyncio.Event()
         """Whether ``lost`` has been called."""
 
@@ -70,7 +70,7 @@ class Link(asyncio.Protocol):
         self.writable.set()
 
     def data_received(self, data: bytes) -> None:
-        self.heard_at = self._loop.time()
+        self.quiet = 0
         try:
             for message in self._unpacker.push(data):
                 self._received(message)

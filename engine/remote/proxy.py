@@ -40,6 +40,8 @@ _BACKOFF = (0.25, 30.0)
 """Seconds before another process is started: at first, and at most."""
 _STEADY = 60.0
 """Seconds that a process must run for the next one to be started without waiting longer."""
+_LOOKS = 10
+"""Looks at a process within the watchdog's time."""
 _PIECE = 1 << 20
 """Samples in one message, at most."""
 
@@ -54,9 +56,7 @@ class RemoteSession:
         self._link = link
         self._capacity = capacity
         self._patience = info.input_rate // 2
-        self._offered = self._taken = 0
-        self._moved_at = link.heard_at
-        self._loop = asyncio.get_running_loop()
+        self._offered = self._taken = self._looks = 0
         self._outbox = Outbox()
 
     @property
@@ -70,7 +70,7 @@ class RemoteSession:
         """See ``EngineSession``."""
         self._check()
         if self._offered - self._taken <= self._patience:
-            self._moved_at = self._loop.time()
+            self._looks = 0
         for at in range(0, len(pcm), _PIECE):
             self._link.send(wire.Hear(self._number, pcm[at : at + _PIECE]))
         self._offered += len(pcm)
@@ -98,18 +98,22 @@ class RemoteSession:
     def moved(self, taken: int) -> None:
         """The engine has come to ``taken`` samples."""
         self._taken = taken
-        self._moved_at = self._link.heard_at
+        self._looks = 0
 
     def lost(self, message: str) -> None:
         """The engine is gone."""
         fault = Fault(code="engine_lost", message=message)
         self._outbox.end(self._closed("engine_lost", message), fault)
 
-    def stuck(self, since: float) -> bool | None:
-        """Whether none of the sound that waits was taken since then; None where little waits."""
+    def look(self) -> int | None:
+        """How many looks in a row, with this one, found sound waiting and none of it taken.
+
+        None where too little waits to tell: an engine may wait for a whole frame or tick.
+        """
         if self._offered - self._taken <= self._patience:
             return None
-        return self._moved_at < since
+        self._looks += 1
+        return self._looks
 
     def _closed(self, reason: CloseReason, message: str) -> Closed:
         left = self._offered - self._taken
@@ -245,7 +249,7 @@ class RemoteEngine:
         assert child is not None
         assert lost is not None
         while not lost.done():
-            await asyncio.wait([lost], timeout=self._watchdog / 10)
+            await asyncio.wait([lost], timeout=self._watchdog / _LOOKS)
             overdue = self._overdue(child.link)
             if overdue is not None:
                 child.link.abort(overdue)
@@ -253,12 +257,15 @@ class RemoteEngine:
         _log.error("lost the engine: %s; exit code %d", lost.result(), await child.kill())
 
     def _overdue(self, link: Link) -> str | None:
-        """What the process has failed to do for as long as the watchdog allows, if anything."""
-        since = asyncio.get_running_loop().time() - self._watchdog
-        if link.heard_at < since:
+        """What the process has failed to do for as long as the watchdog allows, if anything.
+
+        Looks are counted, not seconds: a machine that stood still as a whole has lost no engine.
+        """
+        link.quiet += 1
+        if link.quiet > _LOOKS:
             return f"it was silent for {self._watchdog:g} s"
-        judged = [stuck for s in self._sessions.values() if (stuck := s.stuck(since)) is not None]
-        if judged and all(judged):
+        looks = [n for session in self._sessions.values() if (n := session.look()) is not None]
+        if min(looks, default=0) > _LOOKS:
             return f"it took no sound for {self._watchdog:g} s"
         return None
 
