@@ -1,9 +1,9 @@
 """What a session tells its protocol adapters, in order, independent of any protocol.
 
-An adapter renders happenings into its protocol's events and adds nothing of its own: order, ids and
-exactly-once are the session's. Times are whole milliseconds of the caller's sound (samples offered);
-``Item`` and its states are :mod:`server.conversation`'s. Errors that answer a request are not here:
-the request raises :class:`server.requests.RequestError` and only its sender hears of it.
+An adapter renders happenings into its protocol's events and adds nothing of its own: order, ids
+and exactly-once are the session's. Times are whole milliseconds of the caller's sound (samples
+offered); ``Item`` and its states are :mod:`server.conversation`'s. Errors that answer a request
+are not here: the request raises :class:`server.requests.RequestError`, and its sender alone hears.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class SpeechStopped(_Happening, frozen=True):
 
 
 class InputCommitted(_Happening, frozen=True):
-    """What the caller said is item ``item``; ``ItemAdded`` and ``ItemDone`` of it follow at once."""
+    """What the caller said is item ``item``; its ``ItemAdded`` and ``ItemDone`` follow at once."""
 
     item: str
     previous: str | None
@@ -139,7 +139,7 @@ class ReplyText(_Happening, frozen=True):
 
 
 class ReplyAudio(_Happening, frozen=True):
-    """More of how a message sounds, mono at the engine's output rate. Not sent where a leg plays it."""
+    """More of how a message sounds, mono at the engine's output rate."""
 
     reply: str
     index: int
@@ -213,7 +213,6 @@ class Ended(_Happening, frozen=True):
     """The session's last happening: why it ended."""
 
     reason: str
-    message: str
 
 
 Happening: TypeAlias = (

@@ -171,13 +171,13 @@ class Session:
         self._share_context()
         self._show()
 
-    def close(self, reason: str, message: str = "") -> None:
+    def close(self, reason: str) -> None:
         """Ends the session: its replies, and the caller's place in the engine. Once is enough."""
         if self.ended:
             return
         self._speaking.stop_all(Outcome("cancelled", "session_ended"))
         self._order(contract.Close())
-        self._end(reason, message)
+        self._end(reason)
 
     # What happens -------------------------------------------------------------------------------
 
@@ -287,7 +287,7 @@ class Session:
         self._speaking.stop_all(Outcome("failed", None, event.reason, message))
         if event.reason not in ("closed", self._faulted):
             self._tell(happen.Faulted(code=event.reason, message=message, fatal=True))
-        self._end(event.reason, message)
+        self._end(event.reason)
 
     # How it is done -----------------------------------------------------------------------------
 
@@ -340,9 +340,9 @@ class Session:
             self._activity = activity
             self._tell(happen.ActivityChanged(activity=activity))
 
-    def _end(self, reason: str, message: str) -> None:
+    def _end(self, reason: str) -> None:
         self.ended = True
-        self._tell(happen.Ended(reason=reason, message=message))
+        self._tell(happen.Ended(reason=reason))
 
     def _order(self, order: contract.Order) -> None:
         """Orders to an engine that has ended are void: its last event says why."""

@@ -160,9 +160,9 @@ class Stay:
         """Waits for the end and says why."""
         return await asyncio.shield(self._ended)
 
-    async def end(self, reason: str, message: str = "") -> None:
+    async def end(self, reason: str) -> None:
         """Ends the session; safe to call twice."""
-        self.session.close(reason, message)
+        self.session.close(reason)
         if self._ended.done():
             return
         self._ended.set_result(reason)
@@ -208,9 +208,9 @@ class Stay:
             if self._caught_up():
                 self._roomy.set()
             if now - self._began > self._limits.session * 1e9:
-                await self.end("session_expired", "the session reached its longest time")
+                await self.end("session_expired")
             elif now - self._active > self._limits.idle * 1e9:
-                await self.end("idle_timeout", "nothing was said or asked for too long")
+                await self.end("idle_timeout")
 
     async def _hear(self, leg: Leg) -> None:
         """Brings the caller's sound to the engine, at its rate."""
@@ -265,7 +265,7 @@ class Stay:
         self._log.error("session task failed", task=task.get_name().split()[0], exc_info=error)
         self._metrics.fault("internal_error")
         if not self._ended.done():
-            self._spawn(self.end("internal_error", "the server failed"), "end")
+            self._spawn(self.end("internal_error"), "end")
 
     def _age(self) -> float:
         return round((time.monotonic_ns() - self._began) / 1e9, 3)

@@ -1,8 +1,8 @@
 """The three stages of a cascade, each a small interface with its adapters.
 
-A stage serves every caller of the engine. It never blocks the event loop: an embedded model computes
-in a thread of its own, an endpoint is awaited. Cancelling a task, or closing a generator, stops the
-work behind it as soon as the model allows.
+A stage serves every caller of the engine. It never blocks the event loop: an embedded model
+computes in a thread of its own, an endpoint is awaited. Cancelling a task, or closing a generator,
+stops the work behind it as soon as the model allows.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class StageError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Recognition:
-    """What was recognised; ``tokens`` lets the next, longer take of the same sound start from it."""
+    """What was recognised; ``tokens`` let the next, longer take of the sound start from it."""
 
     text: str
     tokens: tuple[int, ...] = ()

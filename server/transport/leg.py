@@ -1,8 +1,8 @@
 """A leg: the media side of a call.
 
-WebRTC and telephones implement it. A leg moves frames and knows when they were handed to the network;
-it decides nothing about turns, replies or pacing. ``send`` is called by the pacer, one frame at a
-time, each when it is due, so a leg never holds more than the frame that is on its way.
+WebRTC and telephones implement it. A leg moves frames and knows when they were handed to the
+network; it decides nothing about turns, replies or pacing. ``send`` is called by the pacer, one
+frame at a time, each when it is due, so a leg never holds more than the frame that is on its way.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Leg(Protocol):
         """Output samples handed to the network since the leg began."""
 
     async def ended(self) -> str:
-        """Waits for the end and says why: ``hangup``, ``peer_lost``, ``never_connected``, ``failed``."""
+        """Waits for the end; ``hangup``, ``peer_lost``, ``never_connected`` or ``failed``."""
 
     def stats(self) -> Mapping[str, float]:
         """Counters and last figures, by name."""

@@ -248,10 +248,10 @@ def test_a_fault_of_ours_is_a_server_error(fatal: bool) -> None:
 
 def test_only_the_end_of_a_sessions_life_is_an_error_of_its_own() -> None:
     bench = Bench()
-    bench.session.tell(happen.Ended(reason="hangup", message=""))
+    bench.session.tell(happen.Ended(reason="hangup"))
     bench.session.tell(happen.ActivityChanged(activity="thinking"))
     assert bench.client.types == ["session.created"]
-    bench.session.tell(happen.Ended(reason="session_expired", message=""))
+    bench.session.tell(happen.Ended(reason="session_expired"))
     assert bench.client.events[-1]["error"]["code"] == "session_expired"
 
 

@@ -36,10 +36,13 @@ def encode(event: ServerEvent) -> str:
     return msgspec.json.encode(event).decode()
 
 
+ErrorType = Literal["invalid_request_error", "server_error"]
+
+
 class ErrorBody(Struct, frozen=True, kw_only=True):
     """``event_id`` is that of the client's event at fault."""
 
-    type: Literal["invalid_request_error", "server_error"]
+    type: ErrorType
     code: str | None = None
     message: str
     param: str | None = None

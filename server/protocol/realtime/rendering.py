@@ -8,6 +8,23 @@ from server.protocol.realtime import events
 from server.protocol.realtime.events import ServerEvent
 from server.protocol.realtime.items import to_wire
 
+_FAREWELLS: dict[str, tuple[events.ErrorType, str, str]] = {
+    "session_expired": (
+        "invalid_request_error",
+        "session_expired",
+        "The session reached its longest duration.",
+    ),
+    "idle_timeout": (
+        "invalid_request_error",
+        "idle_timeout",
+        "Nothing was said or asked for too long.",
+    ),
+    "drain": ("server_error", "server_draining", "The server is going down."),
+    "server_stopped": ("server_error", "server_draining", "The server was stopped."),
+    "internal_error": ("server_error", "internal_error", "The server failed."),
+}
+"""What a client is told of an end that it did not bring about, by the end's reason."""
+
 
 def render(happening: Happening) -> ServerEvent | None:
     """The event of ``happening``; None where the API has none for it."""
@@ -69,12 +86,7 @@ def _of_session(happening: Happening) -> ServerEvent | None:
                     type="server_error", code=happening.code, message=happening.message
                 )
             )
-        case happen.Ended(reason="session_expired"):
-            return events.Error(
-                error=events.ErrorBody(
-                    type="invalid_request_error",
-                    code="session_expired",
-                    message=happening.message or "The session reached its longest duration.",
-                )
-            )
+        case happen.Ended(reason=reason) if reason in _FAREWELLS:
+            kind, code, message = _FAREWELLS[reason]
+            return events.Error(error=events.ErrorBody(type=kind, code=code, message=message))
     return None
