@@ -30,6 +30,7 @@ class Link(asyncio.Protocol):
         self._lost = lost
         self._loop = asyncio.get_running_loop()
         self._pending: list[bytes] = []
+        self._leaving = False
         self._transport: asyncio.Transport | None = None
         self._reason = "its process ended"
         self.writable = asyncio.Event()
@@ -39,19 +40,25 @@ class Link(asyncio.Protocol):
         self.ended = asyncio.Event()
         """Whether ``lost`` has been called."""
 
-    def send(self, message: ToHost | FromHost) -> None:
+    def send(self, message: ToHost | FromHost, *, within: float = 0.0) -> None:
         """Sends a message; after the end it is dropped.
+
+        One that may take ``within`` seconds leaves with whatever is sent next, and in order.
 
         Raises:
             FrameTooLong: it is beyond the bound.
         """
-        if not self._pending:
+        frame = pack(message)
+        if within and not self._pending:
+            self._loop.call_later(within, self.flush)
+        elif not within and not self._leaving:
+            self._leaving = True
             self._loop.call_soon(self.flush)
-        self._pending.append(pack(message))
+        self._pending.append(frame)
 
     def flush(self) -> None:
         """Writes what has been sent, now."""
-        data, self._pending = b"".join(self._pending), []
+        data, self._pending, self._leaving = b"".join(self._pending), [], False
         if self._transport is None or not data:
             return
         self._transport.write(data)

@@ -25,6 +25,7 @@ from engine.contract import (
     Event,
     Fault,
     Order,
+    Played,
     Samples,
     SessionEnded,
     State,
@@ -42,6 +43,8 @@ _STEADY = 60.0
 """Seconds that a process must run for the next one to be started without waiting longer."""
 _LOOKS = 10
 """Looks at a process within the watchdog's time."""
+_PLAYED = 0.05
+"""Seconds that word of playout may wait for company: it comes often, and nothing hangs on it."""
 _PIECE = 1 << 20
 """Samples in one message, at most."""
 
@@ -79,7 +82,8 @@ class RemoteSession:
     def order(self, order: Order) -> None:
         """See ``EngineSession``."""
         self._check()
-        self._link.send(wire.Give(self._number, order))
+        within = _PLAYED if isinstance(order, Played) else 0.0
+        self._link.send(wire.Give(self._number, order), within=within)
 
     def events(self) -> AsyncIterator[Event]:
         """See ``EngineSession``."""
