@@ -2,8 +2,8 @@
 
 Every chunk goes through the detector, the echo guard and the turn machine at once, a millisecond
 in all. What the machine then asks for runs beside it: partial readings that warm the language
-model, and at a pause the whole reading and the end-of-turn judgement, started together, and the
-draft of a reply once the words are known. If the caller goes on, all of it is thrown away.
+model, and at a pause the whole reading, then the end-of-turn judgement beside the draft of a
+reply. If the caller goes on, all of it is thrown away.
 
 A turn that ended is announced when its words are known, and in the order that turns were spoken.
 """
@@ -209,9 +209,9 @@ class Listener:
         self._spoken_at = time.monotonic() - PAUSE / RATE
         take = self._sound.take(self._start_at, at)
         self._judged = None
-        if self._machine.detection.kind == "semantic":
-            self._judging = asyncio.create_task(self._judge(pause, take))
         self._reading.read_whole(take, self._ahead.expect)
+        if self._machine.detection.kind == "semantic":
+            self._judging = asyncio.create_task(self._judge(self._reading, pause, take))
 
     def _resume(self) -> None:
         assert self._reading is not None
@@ -220,7 +220,12 @@ class Listener:
             self._judging.cancel()
         self._ahead.forget()
 
-    async def _judge(self, pause: int, take: Samples) -> None:
+    async def _judge(self, reading: Reading, pause: int, take: Samples) -> None:
+        """Judges a pause, once it is read: both at once would share the cores and delay the words.
+
+        The verdict is there before the draft's first sound all the same.
+        """
+        await reading.read()
         began = time.monotonic()
         try:
             probability = await self._chain.judge.judge(take)

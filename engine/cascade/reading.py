@@ -65,6 +65,11 @@ class Reading:
         """Whether the turn was given to be read as complete."""
         return self._whole is not None
 
+    async def read(self) -> None:
+        """Returns when the turn was read as complete, or could not be."""
+        if self._whole is not None:
+            await asyncio.wait([self._whole])
+
     async def text(self) -> str:
         """What the turn says, once it is read as complete; nothing was said if it holds no words.
 
