@@ -147,7 +147,9 @@ def asks(turn: str, revision: int = 1, *before: Message) -> tuple[Context, Respo
 
 async def test_a_spoken_turn_is_answered_aloud() -> None:
     async with calling() as caller:
-        turn = await caller.turn()
+        caller.speak(3, pause=0.1)
+        await asyncio.sleep(0.05)
+        turn = await caller.turn(words=0)
         caller.order(*asks(turn))
         ended = await caller.until(ReplyEnded)
         assert ended.reason == "completed"
@@ -155,7 +157,8 @@ async def test_a_spoken_turn_is_answered_aloud() -> None:
         assert sum(len(e.pcm) for e in caller.all(ReplyAudio)) == 4 * SPOKEN_WORD
         ends = [word.end for word in caller.all(ReplyText)]
         assert ends == [SPOKEN_WORD * n for n in (1, 2, 3, 4)]
-        assert {"stt", "judge", "llm_first", "tts_first", "turn_to_audio"} <= set(ended.timings)
+        stages = {"stt", "judge", "turn", "llm_first", "tts_first", "turn_to_audio"}
+        assert set(ended.timings) == stages
     order = [type(event) for event in caller.events if not isinstance(event, TranscriptDelta)]
     assert order[:6] == [
         Applied,
