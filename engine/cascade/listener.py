@@ -87,6 +87,7 @@ class Listener:
         self._sound = CallerSound(_REMEMBERED, CHUNK)
         self._settings = Settings(id="")
         self._reading: Reading | None = None
+        self._start_at = 0
         self._taken = 0
         self._spoken_at = 0.0
         self._judged: float | None = None

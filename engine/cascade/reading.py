@@ -104,7 +104,12 @@ class Reading:
         return text
 
     async def _transcribe(self, pcm: Samples) -> Recognition:
-        self._before = await self._recogniser.transcribe(
-            pcm, language=self._language, before=self._before
-        )
+        try:
+            self._before = await self._recogniser.transcribe(
+                pcm, language=self._language, before=self._before
+            )
+        except StageError:
+            raise
+        except Exception as error:
+            raise StageError("stt", f"the recogniser failed: {type(error).__name__}") from error
         return self._before
