@@ -47,12 +47,13 @@ _log = logging.getLogger("parley.engine")
 
 @dataclass(slots=True, eq=False)
 class _Stay:
-    """A session and its accounts, in input samples."""
+    """A session and its accounts, in input samples: offered, and of these pushed out, and heard."""
 
     session: EngineSession
     capacity: int
     offered: int = 0
-    taken: int = 0
+    dropped: int = 0
+    heard: int = 0
     pump: asyncio.Task[None] | None = None
 
 
@@ -118,12 +119,16 @@ class Host:
             await asyncio.sleep(_ALIVE)
 
     def _taken(self) -> dict[int, int]:
-        """What sessions have taken, where it has changed: all but what still lies before them."""
+        """All but what still lies before sessions, of those that have heard more of it.
+
+        A real-time caller's sound moves on before an engine that stands still, too: it is dropped.
+        """
         changed = {}
         for number, stay in self._stays.items():
             taken = stay.offered - (stay.capacity - stay.session.room)
-            if taken != stay.taken:
-                changed[number] = stay.taken = taken
+            if taken - stay.dropped != stay.heard:
+                stay.heard = taken - stay.dropped
+                changed[number] = taken
         return changed
 
     async def _open(self, number: int) -> None:
@@ -159,6 +164,7 @@ class Host:
         if stay is None:
             return
         stay.offered += len(pcm)
+        stay.dropped += max(0, len(pcm) - stay.session.room)
         try:
             with contextlib.suppress(SessionEnded):
                 stay.session.hear(pcm)

@@ -109,7 +109,7 @@ class Told(_Message):
 
 
 class Alive(_Message):
-    """The process runs. ``taken``: samples each session has taken so far, where that changed."""
+    """The process runs. ``taken``: samples no more before each session that has heard some."""
 
     state: State
     taken: dict[int, int]

@@ -152,8 +152,8 @@ class RealtimeSockets:
                 code = _CLOSE_CODES.get(ending.result(), WSCloseCode.OK)
                 subscriber.finish()
                 await asyncio.wait({writing}, timeout=_FLUSH)
-            elif ws.close_code in (None, WSCloseCode.ABNORMAL_CLOSURE):
-                reason = "peer_lost"
+            else:
+                reason = reading.result() if reading.done() else "peer_lost"
         finally:
             stay.unsubscribe(subscriber)
             for task in (writing, reading, ending, overrun):
@@ -165,15 +165,20 @@ class RealtimeSockets:
         return ws
 
 
-async def _read(ws: web.WebSocketResponse, stay: Stay, subscriber: SocketSubscriber) -> None:
+async def _read(ws: web.WebSocketResponse, stay: Stay, subscriber: SocketSubscriber) -> str:
+    """Takes the client's events; returns why no more come."""
     async for message in ws:
         if message.type is WSMsgType.TEXT:
             stay.receive(message.data, subscriber)
             await stay.wait_for_room()
+            await asyncio.sleep(0)  # Thousands may have come at once; others have their turn.
         elif message.type is WSMsgType.BINARY:
             subscriber.send(
                 _error(bad_request("invalid_event", "expected a text frame, got a binary one"))
             )
+        elif message.type is WSMsgType.ERROR:
+            return "protocol_error"
+    return "peer_lost" if ws.close_code in (None, WSCloseCode.ABNORMAL_CLOSURE) else "hangup"
 
 
 async def _upgrade(request: web.Request) -> web.WebSocketResponse:
