@@ -27,7 +27,8 @@ def test_a_cut_keeps_exactly_the_words_whose_sound_had_ended(
     conversation = Conversation()
     conversation.add(reply("r"))
     end = 0
-    kept, lost = [], []
+    kept: list[str] = []
+    lost: list[str] = []
     for word, length in spoken:
         end += length
         conversation.speak("r", word + " ", end)
