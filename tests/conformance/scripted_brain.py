@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import json
+import socket
 from collections import deque
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
+from urllib.parse import urlsplit
 
 from aiohttp import web
 
@@ -59,7 +61,6 @@ class Brain:
     otherwise: Answer = field(default_factory=lambda: Say("Very well."))
     answers: deque[Answer] = field(default_factory=deque)
     requests: list[dict[str, Any]] = field(default_factory=list)
-    url: str = ""
     _asked: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def asked(self, times: int, within: float = 15.0) -> list[dict[str, str]]:
@@ -110,16 +111,21 @@ class Brain:
         await _end(response, "tool_calls")
 
 
+def address() -> str:
+    """The URL of a brain that is not there yet."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        return f"http://127.0.0.1:{free.getsockname()[1]}/v1"
+
+
 @asynccontextmanager
-async def brain(*answers: Answer) -> AsyncIterator[Brain]:
-    """A running one."""
+async def brain(url: str, *answers: Answer) -> AsyncIterator[Brain]:
+    """A running one at ``url``."""
     scripted = Brain(answers=deque(answers))
     app = web.Application()
     app.router.add_post("/v1/chat/completions", scripted.handle)
     runner = web.AppRunner(app, shutdown_timeout=0.1)
     await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
-    scripted.url = f"http://127.0.0.1:{runner.addresses[0][1]}/v1"
+    await web.TCPSite(runner, "127.0.0.1", urlsplit(url).port, reuse_address=True).start()
     try:
         yield scripted
     finally:
