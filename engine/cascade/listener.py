@@ -181,8 +181,10 @@ class Listener:
                     self._start(at)
                 case machine.Partial(at):
                     self._read_part(at)
-                case machine.Pause(pause, at):
-                    self._pause(pause, at)
+                case machine.Pause(at=at):
+                    self._pause(at)
+                case machine.Judge(pause, at):
+                    self._ask(pause, at)
                 case machine.Resumed():
                     self._resume()
                 case machine.Ended():
@@ -205,20 +207,27 @@ class Listener:
         assert self._reading is not None
         self._reading.read_part(self._sound.take(self._start_at, at), self._ahead.hear)
 
-    def _pause(self, pause: int, at: int) -> None:
+    def _pause(self, at: int) -> None:
         assert self._reading is not None
         self._spoken_at = time.monotonic() - PAUSE / RATE
         take = self._sound.take(self._start_at, at)
         self._judged = None
         self._reading.read_whole(take, self._ahead.expect)
-        if self._machine.detection.kind == "semantic":
-            self._judging = asyncio.create_task(self._judge(self._reading, pause, take))
+
+    def _ask(self, pause: int, at: int) -> None:
+        assert self._reading is not None
+        self._stop_judging()
+        take = self._sound.take(self._start_at, at)
+        self._judging = asyncio.create_task(self._judge(self._reading, pause, take))
+
+    def _stop_judging(self) -> None:
+        if self._judging is not None:
+            self._judging.cancel()
 
     def _resume(self) -> None:
         assert self._reading is not None
         self._reading.void()
-        if self._judging is not None:
-            self._judging.cancel()
+        self._stop_judging()
         self._ahead.forget()
 
     async def _judge(self, reading: Reading, pause: int, take: Samples) -> None:

@@ -147,7 +147,7 @@ def asks(turn: str, revision: int = 1, *before: Message) -> tuple[Context, Respo
 
 async def test_a_spoken_turn_is_answered_aloud() -> None:
     async with calling() as caller:
-        caller.speak(3, pause=0.1)
+        caller.speak(3, pause=0.2)
         await asyncio.sleep(0.05)
         turn = await caller.turn(words=0)
         caller.order(*asks(turn))

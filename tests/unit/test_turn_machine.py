@@ -12,13 +12,14 @@ from hypothesis import strategies as st
 from engine.contract import TurnDetection
 from engine.turns.machine import (
     CHUNK,
-    FALLBACK,
     LONGEST_TURN,
     MINIMUM_SILENCE,
+    PATIENCE,
     RATE,
     Action,
     Chunk,
     Ended,
+    Judge,
     Onset,
     OnsetDropped,
     Partial,
@@ -64,9 +65,9 @@ def test_every_start_has_one_end_and_every_onset_one_outcome(
     for index, (probability, passed, speaking, verdict) in enumerate(course):
         told = machine.step(Chunk(index * CHUNK, probability, passed, speaking))
         actions += told
-        for pause in of(told, Pause):
-            assert isinstance(pause, Pause)
-            actions += machine.judge(pause.pause, verdict)
+        for judge in of(told, Judge):
+            assert isinstance(judge, Judge)
+            actions += machine.judge(judge.pause, verdict)
     if last == "none":
         actions += machine.configure(TurnDetection(kind="none"))
     else:
@@ -79,7 +80,8 @@ def test_every_start_has_one_end_and_every_onset_one_outcome(
         OnsetDropped: (Onset,),
         Started: (Partial, Pause, Ended),
         Partial: (Partial, Pause, Ended),
-        Pause: (Resumed, Ended),
+        Pause: (Judge, Resumed, Ended),
+        Judge: (Judge, Resumed, Ended),
         Resumed: (Partial, Pause, Ended),
         Ended: (Onset,),
     }
@@ -181,7 +183,21 @@ def test_an_unfinished_sentence_ends_at_the_fallback(eagerness: str) -> None:
     machine.judge(pause.pause, 0.1)
     (ended,) = of(run(machine, [SILENCE] * 100, at=22 * CHUNK), Ended)
     assert isinstance(ended, Ended)
-    assert ended.at - 20 * CHUNK >= FALLBACK[eagerness] * RATE // 1000
+    assert ended.at - 20 * CHUNK >= PATIENCE[eagerness].fallback * RATE // 1000
+
+
+@pytest.mark.parametrize("eagerness", ["low", "medium", "high", "auto"])
+def test_an_unfinished_pause_is_judged_again_as_it_grows(eagerness: str) -> None:
+    machine = TurnMachine()
+    machine.configure(TurnDetection(kind="semantic", eagerness=eagerness))  # type: ignore[arg-type]
+    actions = run(machine, [SPEECH] * 20 + [SILENCE] * 80)
+    waits = [(a.at - 20 * CHUNK) * 1000 // RATE for a in actions if isinstance(a, Judge)]
+    for wait, asked in zip(waits, PATIENCE[eagerness].asked, strict=True):
+        assert asked <= wait < asked + 32
+
+
+def test_server_detection_asks_no_model() -> None:
+    assert not of(run(TurnMachine(), [SPEECH] * 20 + [SILENCE] * 80), Judge)
 
 
 def test_speech_that_goes_on_voids_the_pause() -> None:
