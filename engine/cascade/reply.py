@@ -148,10 +148,8 @@ class Making:
                     return
 
     def _cut(self, piece: Piece, clauses: Clauses) -> list[Piece]:
-        if isinstance(piece, Ending):
+        if not isinstance(piece, str):
             return [*clauses.finish(), piece]
-        if isinstance(piece, ToolUse):
-            return [piece]
         return [piece] if self.brief.modality == "text" else [*clauses.push(piece)]
 
     async def _text(self) -> AsyncGenerator[Piece]:

@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 from urllib.parse import urlsplit
 
 from aiohttp import web
@@ -21,11 +21,11 @@ from aiohttp import web
 
 @dataclass(frozen=True)
 class Say:
-    """Streams ``text`` a word at a time, one each ``pace`` seconds; ``dies``: breaks off then."""
+    """Streams ``text`` a word at a time, one each ``pace`` seconds, and then ends as it should."""
 
     text: str
     pace: float = 0.01
-    dies: bool = False
+    then: Literal["end", "stall", "die"] = "end"
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Call:
 
 @dataclass(frozen=True)
 class Refuse:
-    """Answers with an HTTP error."""
+    """Answers with an HTTP status and a page."""
 
     status: int = 500
     body: str = "the model is out of order"
@@ -80,16 +80,18 @@ class Brain:
         if isinstance(answer, Refuse):
             return web.Response(status=answer.status, text=answer.body)
         if isinstance(answer, Stall):
-            await asyncio.Event().wait()
+            await _stall()
         response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
         await response.prepare(request)
         if isinstance(answer, Say):
             await self._say(response, answer)
-            if answer.dies:
+            if answer.then == "stall":
+                await _stall()
+            elif answer.then == "die":
                 assert request.transport is not None
                 request.transport.abort()
-                return response
-            await _end(response, "stop")
+            else:
+                await _end(response, "stop")
         elif isinstance(answer, Call):
             await self._call(response, answer)
         return response
@@ -130,6 +132,11 @@ async def brain(url: str, *answers: Answer) -> AsyncIterator[Brain]:
         yield scripted
     finally:
         await runner.cleanup()
+
+
+async def _stall() -> None:
+    """Until the client hangs up."""
+    await asyncio.Event().wait()
 
 
 async def _put(response: web.StreamResponse, delta: dict[str, Any]) -> None:
