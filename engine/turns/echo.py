@@ -147,7 +147,8 @@ class EchoGuard:
             elif not passes:
                 self._gain = min(ratio, self._gain + _CREEP)
         elif len(self._ratios) >= _PEAK_MINIMUM:
-            self._gain = max(_FLOOR, self._gain - _FALL, max(self._ratios))
+            seen = max(_FLOOR, max(self._ratios))  # of a caller too, who says nothing of the path
+            self._gain = min(self._gain, max(seen, self._gain - _FALL))
 
     def _follows(self) -> bool:
         """Whether the microphone's envelope is the reference's, some chunks late."""

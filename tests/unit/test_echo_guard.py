@@ -117,6 +117,20 @@ def test_a_caller_is_heard_over_the_reply(echo: float | None, below: float) -> N
     assert np.median(waits) <= (0.1 if below == 0 else 0.2), waits
 
 
+@pytest.mark.weights
+@pytest.mark.recordings
+@pytest.mark.parametrize("echo", [-20.0, -30.0, None])
+def test_a_caller_is_heard_over_one_reply_after_another(echo: float | None) -> None:
+    scene, clip = Scene(echo), librivox()[0]
+    spoken = clip.pcm[np.flatnonzero(np.abs(clip.pcm) > 0.03)[0] :][: int(1.5 * INPUT)]
+    breaks = [start + 0.9 for start in scene.starts]
+    for at in breaks:
+        scene.interrupt(spoken, at)
+    held, _ = onsets(scene)
+    waits = [min(found - at for found in held if found > at) for at in breaks]
+    assert np.median(waits) <= 0.25 and max(waits) <= 0.4, waits
+
+
 def test_on_headphones_the_guard_gives_way() -> None:
     guard = EchoGuard(INPUT, OUTPUT)
     Scene(None).chunks(guard)
