@@ -128,7 +128,7 @@ def test_a_caller_is_heard_over_one_reply_after_another(echo: float | None) -> N
         scene.interrupt(spoken, at)
     held, _ = onsets(scene)
     waits = [min(found - at for found in held if found > at) for at in breaks]
-    assert np.median(waits) <= 0.25 and max(waits) <= 0.4, waits
+    assert np.median(waits) <= 0.25 and max(waits) <= 0.6, waits
 
 
 def test_on_headphones_the_guard_gives_way() -> None:
