@@ -7,6 +7,7 @@ mapping) and returns an ``Engine``. Where its module has a ``fetch``, that gets 
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
@@ -24,6 +25,9 @@ _BUILT_IN = (
 
 _WEIGHTS = {"cascade": "engine.weights"}
 """Where a built-in engine's ``fetch`` is, so that fetching need not import the engine."""
+
+_COSTS = {"cascade": "engine.cascade.costs"}
+"""Where an engine's stages are measured one by one."""
 
 Progress = Callable[[str], None]
 """Told, line by line, what is being done."""
@@ -57,6 +61,19 @@ def fetch(name: str, progress: Progress) -> None:
     get = getattr(import_module(module), "fetch", None)
     if get is not None:
         get(progress)
+
+
+def costs(name: str, options: Mapping[str, Any]) -> dict[str, list[float]]:
+    """Seconds that each stage of engine ``name`` takes alone, where it can tell. Blocks.
+
+    Raises:
+        EngineError: no such engine, or it cannot be started.
+    """
+    _entry(name)
+    if (module := _COSTS.get(name)) is None:
+        return {}
+    measured: dict[str, list[float]] = asyncio.run(import_module(module).costs(options))
+    return measured
 
 
 def _known() -> dict[str, EntryPoint]:

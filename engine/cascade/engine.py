@@ -109,7 +109,7 @@ class CascadeEngine:
             EngineError: a model cannot be had or does not work; the message says what to do.
         """
         try:
-            chain = await asyncio.to_thread(_chain, self._options)
+            chain = await asyncio.to_thread(chain_of, self._options)
             await chain.start()
             self._chain = chain
             async with asyncio.timeout(_REHEARSAL_LIMIT):
@@ -182,7 +182,7 @@ class CascadeEngine:
             raise EngineError(failure)
 
 
-def _chain(options: Options) -> Chain:
+def chain_of(options: Options) -> Chain:
     """The chain that ``options`` describe, its detectors loaded. Blocks."""
     weights = paths()
     return Chain(

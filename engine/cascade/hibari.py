@@ -30,7 +30,7 @@ from engine.cascade.worker import Stopped, Worker
 from engine.onnx import Network
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator, Sequence
+    from collections.abc import AsyncGenerator, Iterator, Sequence
 
     from engine.contract import Samples
 
@@ -81,7 +81,7 @@ class Hibari:
         """Loads and warms up."""
         await self._worker.run(self._load)
 
-    async def speak(self, text: str, voice: str) -> AsyncIterator[Spoken]:
+    async def speak(self, text: str, voice: str) -> AsyncGenerator[Spoken]:
         """Speaks a clause, a sentence at a time; the same sound for the same text.
 
         Raises:

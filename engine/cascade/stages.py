@@ -7,7 +7,7 @@ stops the work behind it as soon as the model allows.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -101,7 +101,7 @@ class LanguageModel(Protocol):
     async def warm(self, prompt: Prompt) -> None:
         """Reads a prompt that is going to be asked, longer by some words, soon."""
 
-    def stream(self, prompt: Prompt) -> AsyncIterator[Piece]:
+    def stream(self, prompt: Prompt) -> AsyncGenerator[Piece]:
         """The answer as it is made; ends with ``Ending``.
 
         Raises:
@@ -146,7 +146,7 @@ class Voice(Protocol):
     async def start(self) -> None:
         """Loads and warms up."""
 
-    def speak(self, text: str, voice: str) -> AsyncIterator[Spoken]:
+    def speak(self, text: str, voice: str) -> AsyncGenerator[Spoken]:
         """Speaks a clause; near-silence at its start is trimmed already.
 
         Raises:

@@ -97,7 +97,9 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--recordings", type=Path, default=RECORDINGS, help="folder of WAVs")
     parser.add_argument("--seed", type=int, default=1)
     given = parser.parse_args(arguments)
+    print(f"{platform.processor() or platform.machine()}, {os.cpu_count()} cores, {_load()}")
     try:
+        _show_costs(registry.costs(given.engine, {}))
         return asyncio.run(_bench(given))
     except EngineError as problem:
         print(f"parley: {problem}")
@@ -105,7 +107,6 @@ def main(arguments: Sequence[str]) -> int:
 
 
 async def _bench(given: argparse.Namespace) -> int:
-    print(f"{platform.processor() or platform.machine()}, {os.cpu_count()} cores, {_load()}")
     before = _cpu_times()
     results: list[Result] = []
     minima = [int(ms) for ms in given.minima.split(",") if ms]
@@ -207,6 +208,14 @@ def _show(result: Result) -> None:
     for stage, times in sorted(result.stages.items()):
         median, p95 = (1000 * _percentile(times, p) for p in (50, 95))
         print(f"    {stage:16} median {median:6.0f} ms   p95 {p95:6.0f} ms")
+
+
+def _show_costs(costs: Mapping[str, Sequence[float]]) -> None:
+    if costs:
+        print("each stage alone:")
+    for stage, times in costs.items():
+        median, p95 = (1000 * _percentile(times, p) for p in (50, 95))
+        print(f"    {stage:16} median {median:6.1f} ms   p95 {p95:6.1f} ms")
 
 
 def _within(results: list[Result]) -> bool:

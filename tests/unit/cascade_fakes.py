@@ -7,7 +7,7 @@ voice takes ``SPOKEN_WORD`` for each.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -99,7 +99,7 @@ class FakeModel:
     async def warm(self, prompt: Prompt) -> None:
         self.warmed.append(prompt)
 
-    async def stream(self, prompt: Prompt) -> AsyncIterator[Piece]:
+    async def stream(self, prompt: Prompt) -> AsyncGenerator[Piece]:
         self.asked.append(prompt)
         self.at_work += 1
         try:
@@ -125,7 +125,7 @@ class FakeVoice:
     async def start(self) -> None:
         pass
 
-    async def speak(self, text: str, voice: str) -> AsyncIterator[Spoken]:
+    async def speak(self, text: str, voice: str) -> AsyncGenerator[Spoken]:
         await asyncio.sleep(0)
         if self.fails:
             raise StageError("tts", "the voice failed")
