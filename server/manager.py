@@ -14,6 +14,7 @@ from engine.contract import Engine, EngineBusy, EngineUnavailable
 from server.errors import ServiceError, unavailable
 from server.observe import Metrics
 from server.pacer import Pacer
+from server.replies import new_id
 from server.settings import ServerSettings
 from server.stay import Stay
 
@@ -106,8 +107,10 @@ class Manager:
                 f"all {self.capacity} places are taken; call again later",
                 RETRY_AFTER,
             )
+        session_id = new_id("sess")
         try:
-            engine = await self.engine.open()
+            with structlog.contextvars.bound_contextvars(session=session_id):
+                engine = await self.engine.open()
         except EngineBusy as busy:
             message = "the speech engine has no free place; call again later"
             raise unavailable("server_busy", message, busy.retry_after) from None
@@ -115,6 +118,7 @@ class Manager:
             message = "the speech engine is not ready"
             raise unavailable("engine_not_ready", message, RETRY_AFTER) from None
         stay = Stay(
+            session_id,
             engine,
             self.engine.info,
             self._settings,

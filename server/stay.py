@@ -55,6 +55,7 @@ class Stay:
     """One caller's stay, from admission to the last event.
 
     Args:
+        session_id: ``sess_...``.
         engine: the caller's place.
         info: the engine's facts.
         settings: the operator's.
@@ -66,6 +67,7 @@ class Stay:
 
     def __init__(
         self,
+        session_id: str,
         engine: EngineSession,
         info: EngineInfo,
         settings: ServerSettings,
@@ -75,7 +77,7 @@ class Stay:
         pacer: Pacer,
         metrics: Metrics,
     ) -> None:
-        self.id = new_id("sess")
+        self.id = session_id
         self.call_id = new_id("rtc")
         self.transport: Transport = "webrtc" if paced else "websocket"
         rate = info.output_rate

@@ -4,14 +4,13 @@ It serves one engine over the inherited socket FD and lives no longer than its p
 the other end of its standard input. Several times a second it says that its event loop runs and how
 much of each session's sound has been taken; a loop that is blocked says nothing, and is found out.
 
-Errors are logged by type and count. Their text may hold what a caller said.
+What it logs is written by the server; see :mod:`engine.remote.logs`.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
 import os
 import signal
 import socket
@@ -19,6 +18,9 @@ import sys
 import threading
 from collections.abc import Coroutine
 from dataclasses import dataclass
+from typing import Any
+
+import structlog
 
 from engine import registry
 from engine.contract import (
@@ -31,10 +33,14 @@ from engine.contract import (
     Event,
     Fault,
     Order,
+    Played,
+    ReplyAudio,
+    ReplyText,
     Samples,
     SessionEnded,
+    TranscriptDelta,
 )
-from engine.remote import wire
+from engine.remote import logs, wire
 from engine.remote.link import Link
 
 _ALIVE = 0.1
@@ -42,7 +48,10 @@ _ALIVE = 0.1
 _FIGURES = 10
 """Signs of life between two sets of figures."""
 
-_log = logging.getLogger("parley.engine")
+_MANY = (Played, ReplyAudio, ReplyText, TranscriptDelta)
+"""Too many to log each."""
+
+log = structlog.get_logger("engine.remote.host")
 
 
 @dataclass(slots=True, eq=False)
@@ -51,6 +60,7 @@ class _Stay:
 
     session: EngineSession
     capacity: int
+    log: Any
     offered: int = 0
     dropped: int = 0
     heard: int = 0
@@ -74,10 +84,16 @@ class Host:
         transport, _ = await loop.create_connection(lambda: self._link, sock=sock)
         await self._over.wait()
         if self._engine is not None:
-            await self._engine.stop()
+            await self._stop(self._engine)
         await asyncio.gather(*(stay.pump for stay in self._stays.values() if stay.pump))
         self._link.flush()
         transport.close()
+
+    async def _stop(self, engine: Engine) -> None:
+        try:
+            await engine.stop()
+        except Exception as error:
+            log.error("engine did not stop", exc_info=error)
 
     def _received(self, message: wire.ToHost) -> None:
         match message:
@@ -86,7 +102,7 @@ class Host:
             case wire.Give():
                 self._give(message.session, message.order)
             case wire.Open():
-                self._spawn(self._open(message.session))
+                self._spawn(self._open(message.session, message.context))
             case wire.Begin():
                 self._spawn(self._begin(message))
 
@@ -96,6 +112,7 @@ class Host:
         task.add_done_callback(self._tasks.discard)
 
     async def _begin(self, begin: wire.Begin) -> None:
+        logs.forward(self._link.send, debug=begin.debug)
         try:
             engine = registry.create(begin.name, begin.options, own_process=False)
             await engine.start()
@@ -131,8 +148,9 @@ class Host:
                 changed[number] = taken
         return changed
 
-    async def _open(self, number: int) -> None:
+    async def _open(self, number: int, context: dict[str, Any]) -> None:
         assert self._engine is not None
+        structlog.contextvars.bind_contextvars(**context)
         try:
             session = await self._engine.open()
         except EngineBusy as busy:
@@ -140,11 +158,13 @@ class Host:
         except EngineError as error:
             self._link.send(wire.Unavailable(number, str(error)))
         except Exception as error:
-            _log.error("a session could not be opened: %s", type(error).__name__)
+            log.error("session could not be opened", exc_info=error)
             message = f"the engine raised {type(error).__name__}"
             self._link.send(wire.Unavailable(number, message))
         else:
-            stay = self._stays[number] = _Stay(session, session.room)
+            own = log.bind(**context)
+            own.debug("session opened", room=session.room)
+            stay = self._stays[number] = _Stay(session, session.room, own)
             self._link.send(wire.Opened(number, stay.capacity))
             stay.pump = asyncio.create_task(self._pump(number, stay))
 
@@ -152,6 +172,8 @@ class Host:
         """Passes a session's events on, as fast as the link takes them."""
         try:
             async for event in stay.session.events():
+                if not isinstance(event, _MANY):
+                    stay.log.debug("engine event", kind=type(event).__name__)
                 self._tell(number, event)
                 if not self._link.writable.is_set():
                     await self._link.writable.wait()
@@ -175,6 +197,8 @@ class Host:
         stay = self._stays.get(number)
         if stay is None:
             return
+        if not isinstance(order, _MANY):
+            stay.log.debug("engine order", kind=type(order).__name__)
         try:
             with contextlib.suppress(SessionEnded):
                 stay.session.order(order)
@@ -189,7 +213,7 @@ class Host:
         stay = self._stays.pop(number, None)
         if stay is None:
             return
-        _log.error("a session failed: %s", type(error).__name__)
+        stay.log.error("session failed", exc_info=error)
         message = f"the engine raised {type(error).__name__}"
         closed = Closed(reason="engine_failed", heard=stay.offered, dropped=0, message=message)
         self._tell(number, Fault(code="engine_failed", message=message))

@@ -14,6 +14,8 @@ import logging
 from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
+import structlog
+
 from engine.contract import (
     Close,
     Closed,
@@ -48,7 +50,7 @@ _PLAYED = 0.05
 _PIECE = 1 << 20
 """Samples in one message, at most."""
 
-_log = logging.getLogger("parley.engine")
+log = structlog.get_logger(__name__)
 
 
 class RemoteSession:
@@ -194,7 +196,8 @@ class RemoteEngine:
         number = next(self._numbers)
         opened: asyncio.Future[RemoteSession] = asyncio.get_running_loop().create_future()
         self._opening[number] = opened
-        self._child.link.send(wire.Open(number))
+        context = structlog.contextvars.get_contextvars()
+        self._child.link.send(wire.Open(number, context))
         return await opened
 
     async def stop(self) -> None:
@@ -213,6 +216,7 @@ class RemoteEngine:
         loop = asyncio.get_running_loop()
         self._ready, self._lost = loop.create_future(), loop.create_future()
         child = self._child = await Child.spawn(self._received, self._went)
+        self._begin.debug = logging.getLogger("engine").isEnabledFor(logging.DEBUG)
         child.link.send(self._begin)
         try:
             async with asyncio.timeout(self._patience):
@@ -245,7 +249,7 @@ class RemoteEngine:
                 try:
                     await self._launch()
                 except EngineError as error:
-                    _log.error("the engine cannot be started again: %s", error)
+                    log.error("engine cannot be started again", reason=str(error))
 
     async def _watch(self) -> None:
         """Returns when the process is lost, and gone."""
@@ -258,7 +262,7 @@ class RemoteEngine:
             if overdue is not None:
                 child.link.abort(overdue)
         self._child = None
-        _log.error("lost the engine: %s; exit code %d", lost.result(), await child.kill())
+        log.error("engine lost", reason=lost.result(), exit_code=await child.kill())
 
     def _overdue(self, link: Link) -> str | None:
         """What the process has failed to do for as long as the watchdog allows, if anything.
@@ -300,6 +304,9 @@ class RemoteEngine:
                 self._alive(message)
             case wire.Figures():
                 self._figures = message.figures
+            case wire.Logged():
+                line = structlog.get_logger(message.logger)
+                line.log(message.level, message.event, **message.fields)
             case wire.Opened():
                 self._opened(message)
             case wire.Busy():

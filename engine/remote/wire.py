@@ -39,16 +39,21 @@ class _Message(Struct, array_like=True, tag=True):
 
 
 class Begin(_Message):
-    """Be engine ``name``; the answer is ``Ready`` or ``Failed``."""
+    """Be engine ``name``; the answer is ``Ready`` or ``Failed``. ``debug``: log that level too."""
 
     name: str
     options: dict[str, Any]
+    debug: bool = False
 
 
 class Open(_Message):
-    """Open session ``session``; the answer is ``Opened``, ``Busy`` or ``Unavailable``."""
+    """Open session ``session``; the answer is ``Opened``, ``Busy`` or ``Unavailable``.
+
+    ``context`` stands in every line that is logged of the session.
+    """
 
     session: int
+    context: dict[str, Any] = {}
 
 
 class Hear(_Message):
@@ -121,8 +126,17 @@ class Figures(_Message):
     figures: dict[str, float]
 
 
+class Logged(_Message):
+    """A line of the process's log; ``level`` as in :mod:`logging`."""
+
+    level: int
+    logger: str
+    event: str
+    fields: dict[str, Any]
+
+
 ToHost: TypeAlias = Begin | Open | Hear | Give
-FromHost: TypeAlias = Ready | Failed | Opened | Busy | Unavailable | Told | Alive | Figures
+FromHost: TypeAlias = Ready | Failed | Opened | Busy | Unavailable | Told | Alive | Figures | Logged
 
 
 def pack(message: ToHost | FromHost) -> bytes:

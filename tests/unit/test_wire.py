@@ -66,6 +66,7 @@ MESSAGES: list[wire.FromHost] = [
     wire.Unavailable(3, "no"),
     wire.Alive("ready", {1: 320, 70000: 2**40}),
     wire.Figures({"sessions": 1.0}),
+    wire.Logged(10, "engine.cascade", "turn ended", {"session": "sess_1", "at": ["a.py:1 f"]}),
     *(wire.Told(1, event) for event in EVENTS),
 ]
 STREAM = b"".join(wire.pack(message) for message in MESSAGES)
