@@ -60,15 +60,24 @@ class Stage(_Part):
     )
     key: SecretStr = Field(default=SecretStr(""), description="Key for that endpoint.")
     model: str = Field(default="", description="The model to use; empty: the engine's default.")
-    voice: str = Field(
-        default="", description="The voice to use (tts only); empty: the model's first."
+    extra_body: dict[str, Any] = Field(
+        default={}, description="What else requests to the endpoint hold (JSON)."
+    )
+    timeout: float | None = Field(
+        default=None, gt=0, description="Seconds the endpoint may take to begin, or to go on."
     )
 
-    def plain(self) -> dict[str, str]:
+    def plain(self) -> dict[str, Any]:
         """What was set, the key in the clear."""
-        set_ = {"url": self.url, "model": self.model, "voice": self.voice}
-        set_["key"] = self.key.get_secret_value()
+        set_ = self.model_dump() | {"key": self.key.get_secret_value()}
         return {name: value for name, value in set_.items() if value}
+
+
+class VoiceStage(Stage):
+    """The stage that speaks."""
+
+    voice: str = Field(default="", description="The endpoint's voice where a client names none.")
+    voices: tuple[str, ...] = Field(default=(), description="The endpoint's other voices.")
 
 
 class EngineChoice(_Part):
@@ -77,16 +86,15 @@ class EngineChoice(_Part):
     name: str = Field(
         default="cascade", description="The engine's name; `parley models list` shows them."
     )
-    stt: Stage = Field(default=Stage(), description="Speech to text.")
     llm: Stage = Field(default=Stage(), description="The language model.")
-    tts: Stage = Field(default=Stage(), description="Text to speech.")
+    tts: VoiceStage = Field(default=VoiceStage(), description="Text to speech.")
     options: dict[str, Any] = Field(
         default={}, description="What else the engine is told, as its own page describes (JSON)."
     )
 
     def plain(self) -> dict[str, Any]:
         """The engine's options as it reads them: only what was set, secrets in the clear."""
-        stages = {"stt": self.stt.plain(), "llm": self.llm.plain(), "tts": self.tts.plain()}
+        stages = {"llm": self.llm.plain(), "tts": self.tts.plain()}
         return self.options | {name: told for name, told in stages.items() if told}
 
 
