@@ -58,6 +58,16 @@ def forward(send: Leave, *, debug: bool) -> None:
     threading.excepthook = lambda told: log.error("thread failed", exc_info=told.exc_value)
 
 
+def wants_debug() -> bool:
+    """Whether the server's log takes an engine's lines of that level."""
+    return logging.getLogger("engine").isEnabledFor(logging.DEBUG)
+
+
+def write(line: wire.Logged) -> None:
+    """Writes a line that came from an engine's process to the server's log."""
+    structlog.get_logger(line.logger).log(line.level, line.event, **line.fields)
+
+
 class _Foreign(logging.Handler):
     """Takes the lines of libraries."""
 

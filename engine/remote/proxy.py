@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import logging
 from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
@@ -33,7 +32,7 @@ from engine.contract import (
     State,
 )
 from engine.outbox import Outbox
-from engine.remote import wire
+from engine.remote import logs, wire
 from engine.remote.child import Child
 from engine.remote.link import Link
 
@@ -196,8 +195,7 @@ class RemoteEngine:
         number = next(self._numbers)
         opened: asyncio.Future[RemoteSession] = asyncio.get_running_loop().create_future()
         self._opening[number] = opened
-        context = structlog.contextvars.get_contextvars()
-        self._child.link.send(wire.Open(number, context))
+        self._child.link.send(wire.Open(number, structlog.contextvars.get_contextvars()))
         return await opened
 
     async def stop(self) -> None:
@@ -216,7 +214,7 @@ class RemoteEngine:
         loop = asyncio.get_running_loop()
         self._ready, self._lost = loop.create_future(), loop.create_future()
         child = self._child = await Child.spawn(self._received, self._went)
-        self._begin.debug = logging.getLogger("engine").isEnabledFor(logging.DEBUG)
+        self._begin.debug = logs.wants_debug()
         child.link.send(self._begin)
         try:
             async with asyncio.timeout(self._patience):
@@ -305,8 +303,7 @@ class RemoteEngine:
             case wire.Figures():
                 self._figures = message.figures
             case wire.Logged():
-                line = structlog.get_logger(message.logger)
-                line.log(message.level, message.event, **message.fields)
+                logs.write(message)
             case wire.Opened():
                 self._opened(message)
             case wire.Busy():
