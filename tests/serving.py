@@ -57,6 +57,8 @@ class Server:
                 stderr=told,
                 env=_own_environment() | dict(environment or {}),
             )
+        assert self._process.stdout is not None
+        self._pipe = self._process.stdout
         self.pid = self._process.pid
         try:
             self.url = self._address(within)
@@ -109,14 +111,13 @@ class Server:
     def kill(self) -> None:
         """Ends it at once, if it has not ended; its engine follows by itself."""
         self._process.kill()
-        self._process.communicate()
+        self._process.wait()
+        self._pipe.close()
 
     def _address(self, within: float) -> str:
         """Waits for the line that says where it is; a server that ends instead closes its pipe."""
-        pipe = self._process.stdout
-        assert pipe is not None
-        readable, _, _ = select.select([pipe], [], [], within)
-        line = pipe.readline().decode() if readable else ""
+        readable, _, _ = select.select([self._pipe], [], [], within)
+        line = self._pipe.readline().decode() if readable else ""
         if not line.startswith("Ready in "):
             raise RuntimeError(f"not ready in {within} s or ended: {line}{self.log.read_text()}")
         return line.split()[-1]
