@@ -244,6 +244,8 @@ class Stay:
         elif isinstance(happening, happen.Faulted):
             self._metrics.fault(happening.code)
             self._log.error("fault", code=happening.code, fatal=happening.fatal)
+        elif isinstance(happening, happen.ReplyEnded) and happening.status == "failed":
+            self._log.warning("reply failed", reply=happening.reply, code=happening.error_code)
         for event in self._adapter.render(happening):
             text = encode(event)
             for subscriber in tuple(self._subscribers):

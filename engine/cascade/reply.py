@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
+import structlog
 
 from engine.cascade.clauses import Clauses
 from engine.cascade.stages import Ending, Piece, Prompt, StageError, Word
@@ -31,6 +32,8 @@ MISHEARD = "Sorry, I didn't catch that."
 """Said where the caller could not be understood because the recogniser failed."""
 LONGEST_WORDS = 90
 """Words of a reply: half a minute of speech is the most that anyone listens to."""
+
+log = structlog.get_logger(__name__)
 
 _SILENCE = np.zeros(0, np.float32)
 
@@ -118,6 +121,7 @@ class Making:
         if error is None:
             yield Finish("length" if ending.reason == "length" else "completed", "", ending.usage)
             return
+        log.warning("reply failed", stage=error.stage, reason=str(error))
         async for sound in self._apology(error):
             yield sound
         yield Finish("failed", str(error), ending.usage)

@@ -29,9 +29,12 @@ Leave = Callable[[wire.Logged], None]
 
 def forward(send: Leave, *, debug: bool) -> None:
     """Has every line of this process sent, from any thread; ``debug``: also those of that level."""
-    loop = asyncio.get_running_loop()
+    loop, here = asyncio.get_running_loop(), threading.get_ident()
 
     def leave(line: wire.Logged) -> None:
+        if threading.get_ident() == here:
+            send(line)
+            return
         with contextlib.suppress(RuntimeError):  # the loop is closed, and with it the link
             loop.call_soon_threadsafe(send, line)
 
@@ -77,7 +80,8 @@ class _Foreign(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         at = [_place(record.pathname, record.lineno, record.funcName)]
-        self._leave(wire.Logged(record.levelno, record.name, "message withheld", {"at": at}))
+        fields = {"library": record.name, "at": at}
+        self._leave(wire.Logged(record.levelno, __name__, "message withheld", fields))
 
 
 def _places_only(logger: WrappedLogger, method: str, line: EventDict) -> EventDict:

@@ -18,6 +18,8 @@ from urllib.parse import urlsplit
 
 from aiohttp import web
 
+from tests.sounds import hibari
+
 
 @dataclass(frozen=True)
 class Say:
@@ -61,6 +63,7 @@ class Brain:
     otherwise: Answer = field(default_factory=lambda: Say("Very well."))
     answers: deque[Answer] = field(default_factory=deque)
     requests: list[dict[str, Any]] = field(default_factory=list)
+    mute: bool = False
     _asked: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def asked(self, times: int, within: float = 15.0) -> list[dict[str, str]]:
@@ -96,6 +99,14 @@ class Brain:
             await self._call(response, answer)
         return response
 
+    async def speak(self, request: web.Request) -> web.Response:
+        """``POST /v1/audio/speech``: hibari's voice; a mute brain tells what it was to say."""
+        text: str = (await request.json())["input"]
+        if self.mute:
+            return web.Response(status=500, text=text)
+        pcm = await asyncio.to_thread(hibari, text)
+        return web.Response(body=(pcm * 32767).astype("<i2").tobytes())
+
     async def _say(self, response: web.StreamResponse, answer: Say) -> None:
         for number, word in enumerate(answer.text.split()):
             await _put(response, {"content": f" {word}" if number else word})
@@ -125,6 +136,7 @@ async def brain(url: str, *answers: Answer) -> AsyncIterator[Brain]:
     scripted = Brain(answers=deque(answers))
     app = web.Application()
     app.router.add_post("/v1/chat/completions", scripted.handle)
+    app.router.add_post("/v1/audio/speech", scripted.speak)
     runner = web.AppRunner(app, shutdown_timeout=0.1)
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", urlsplit(url).port, reuse_address=True).start()

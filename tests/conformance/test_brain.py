@@ -6,7 +6,6 @@ tool is never said.
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Iterator
 from contextlib import AsyncExitStack
@@ -37,9 +36,9 @@ WEATHER = {
 
 @pytest.fixture(scope="module")
 def server(weights: Paths, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    model = {"url": URL, "model": "scripted", "timeout": PATIENCE}
-    options = ("--engine.options", json.dumps({"llm": model}))
-    with Server(*options, log=tmp_path_factory.mktemp("server") / "log") as running:
+    model = ("--engine.llm.url", URL, "--engine.llm.model", "scripted")
+    patience = ("--engine.llm.timeout", str(PATIENCE))
+    with Server(*model, *patience, log=tmp_path_factory.mktemp("server") / "log") as running:
         yield running
 
 
@@ -83,6 +82,11 @@ async def test_a_model_that_fails_is_apologised_for_and_asked_again(
         await caller.send("response.create")
         assert (await caller.done())["status"] == "completed"
         caller.strict.finish()
+    session = caller.strict.events[0]["session"]["id"]
+    lines = [line for line in server.log_lines() if line["event"] == "reply failed"]
+    told, explained = [line for line in lines if line["session"] == session]
+    assert {told.get("code"), explained.get("code")} == {"reply_failed", None}
+    assert {told.get("stage"), explained.get("stage")} == {"llm", None}
 
 
 async def test_a_tool_is_called_and_its_result_is_answered_with(server: Server) -> None:

@@ -107,3 +107,20 @@ async def test_sound_that_is_not_a_number_fails_its_reply_and_nothing_else(tmp_p
             assert not silent
             assert np.abs(np.frombuffer(spoken, "<i2")).max() < 0.4 * 32768
         assert server.metric("parley_faults_total", code="engine_nan") == 1
+
+
+@pytest.mark.full
+async def test_a_caller_who_only_waits_is_told_that_nothing_comes(tmp_path: Path) -> None:
+    """The process lives, and too little sound waits for anybody to see that it is not taken."""
+    stall = {"kind": "stall", "after": 0.5}
+    with simulated(tmp_path / "log", faults=[stall]) as server:
+        async with talking(server.url) as caller:
+            await caller.update(audio={"input": {"turn_detection": None}})
+            await asyncio.sleep(0.5)
+            caller.microphone.muted = True
+            await caller.send("input_audio_buffer.commit")
+            await caller.send("response.create")
+            failed = await caller.done(25)
+            assert failed["status_details"]["error"]["code"] == "reply_timeout"
+        (line,) = [line for line in server.log_lines() if line["event"] == "reply failed"]
+        assert line["code"] == "reply_timeout"
