@@ -17,6 +17,8 @@ the border):
 * Every ``ReplyStarted`` is followed by exactly one ``ReplyEnded``; after that nothing names it.
   Every ended turn gets exactly one of ``TranscriptCompleted`` and ``TranscriptFailed`` where
   transcription is on; the joined deltas equal the completed text.
+* The messages of ``Fault``, ``ReplyEnded``, ``TranscriptFailed`` and ``Closed`` are for operators:
+  they never hold what was said.
 * No event names a draft: what the engine prepares ahead of a ``Respond`` cannot be heard before it.
 * A session that ended says so as its last event, ``Closed``, with its final counts; afterwards
   ``hear`` and ``order`` raise :class:`SessionEnded`.

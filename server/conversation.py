@@ -75,6 +75,11 @@ class Conversation:
     def __contains__(self, item_id: str) -> bool:
         return item_id in self._items
 
+    @property
+    def size(self) -> int:
+        """Characters in all items."""
+        return sum(map(_size, self._items.values()))
+
     def items(self) -> tuple[Item, ...]:
         """All items, first to last."""
         return tuple(self._items[item_id] for item_id in self._order)
@@ -174,6 +179,11 @@ class Conversation:
         item = replace(self.get(item_id), **changes)
         self._items[item_id] = item
         return item
+
+
+def _size(item: Item) -> int:
+    said = sum(len(content.text or "") for content in item.content)
+    return said + len(item.arguments) + len(item.output) + len(item.name) + len(item.call_id)
 
 
 def _message(item: Item) -> Message | None:

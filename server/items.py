@@ -13,6 +13,8 @@ Tell = Callable[[Happening], None]
 
 MAX_ITEMS = 1000
 """Items kept; beyond it the oldest is deleted."""
+MAX_TEXT = 512 * 1024
+"""Characters kept in all; every change sends the engine the whole conversation."""
 TRUNCATE_TOLERANCE_MS = 200
 """A client's clock may run this far ahead of the sound it was sent."""
 
@@ -91,6 +93,6 @@ def truncate(
 
 
 def trim(conversation: Conversation, tell: Tell) -> None:
-    """Takes the oldest items out where there are too many."""
-    while len(conversation) > MAX_ITEMS:
+    """Takes the oldest items out where there are too many, or too much is said in them."""
+    while len(conversation) > MAX_ITEMS or (len(conversation) > 1 and conversation.size > MAX_TEXT):
         delete(conversation, conversation.items()[0].id, tell)

@@ -111,10 +111,11 @@ class Listening:
 
     def drop(self, event: contract.TurnDropped) -> None:
         """Nothing was said in it."""
-        self._items.pop(event.turn, None)
+        known = self._items.pop(event.turn, None)
         self._committed.discard(event.turn)
         self._close(event.turn)
-        self._tell(happen.InputCleared())
+        if known:
+            self._tell(happen.InputCleared())
 
     def more(self, event: contract.TranscriptDelta) -> None:
         """Part of what the turn says."""

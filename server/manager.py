@@ -10,7 +10,7 @@ import asyncio
 
 import structlog
 
-from engine.contract import Engine, EngineBusy, EngineUnavailable
+from engine.contract import Engine, EngineBusy, EngineInfo, EngineUnavailable
 from server.errors import ServiceError, unavailable
 from server.observe import Metrics
 from server.pacer import Pacer
@@ -40,6 +40,7 @@ class Manager:
         self._metrics = metrics
         self._pacer = Pacer()
         self._stays: dict[str, Stay] = {}
+        self._arriving = 0
 
     @property
     def ready(self) -> bool:
@@ -50,8 +51,20 @@ class Manager:
     def capacity(self) -> int:
         """Sessions at once."""
         own = self._settings.capacity
-        carried = self.engine.info.capacity
+        carried = self.info.capacity
         return carried if own is None else min(own, carried)
+
+    @property
+    def info(self) -> EngineInfo:
+        """The engine's facts.
+
+        Raises:
+            ServiceError: it has not told them yet.
+        """
+        try:
+            return self.engine.info
+        except EngineUnavailable:
+            raise self._not_ready() from None
 
     @property
     def sessions(self) -> int:
@@ -84,11 +97,14 @@ class Manager:
         Raises:
             ServiceError: no place is free, or the service is not ready or going down.
         """
+        self._arriving += 1
         try:
             return await self._admit(model, paced)
         except ServiceError as error:
             self._metrics.refused(error.code)
             raise
+        finally:
+            self._arriving -= 1
 
     def find(self, call_id: str) -> Stay | None:
         """The call of that id, while it runs."""
@@ -98,10 +114,8 @@ class Manager:
         if self.draining:
             raise unavailable("server_draining", "the server is going down; call again later")
         if not self.ready:
-            raise unavailable(
-                "engine_not_ready", f"the speech engine is {self.engine.state}", RETRY_AFTER
-            )
-        if self.sessions >= self.capacity:
+            raise self._not_ready()
+        if self.sessions + self._arriving > self.capacity:
             raise unavailable(
                 "server_busy",
                 f"all {self.capacity} places are taken; call again later",
@@ -115,8 +129,7 @@ class Manager:
             message = "the speech engine has no free place; call again later"
             raise unavailable("server_busy", message, busy.retry_after) from None
         except EngineUnavailable:
-            message = "the speech engine is not ready"
-            raise unavailable("engine_not_ready", message, RETRY_AFTER) from None
+            raise self._not_ready() from None
         stay = Stay(
             session_id,
             engine,
@@ -130,6 +143,10 @@ class Manager:
         self._stays[stay.call_id] = stay
         stay.start(self._left)
         return stay
+
+    def _not_ready(self) -> ServiceError:
+        message = f"the speech engine is {self.engine.state}"
+        return unavailable("engine_not_ready", message, RETRY_AFTER)
 
     def _left(self, stay: Stay) -> None:
         self._stays.pop(stay.call_id, None)

@@ -19,12 +19,17 @@ from server.transport.leg import Leg
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One call's way out; ``taken`` hears of every frame that was handed out."""
+    """One call's way out.
+
+    ``taken`` hears of every frame that was handed out, ``failed`` of what went wrong with one: the
+    line is served no more then, and all others are.
+    """
 
     playout: Paced
     leg: Leg
     resampler: Resampler
     taken: Callable[[Taken], None]
+    failed: Callable[[Exception], None]
 
     def send_due(self, now: int) -> int | None:
         """Sends the frame that is due at ``now``, if any; returns when the next one is."""
@@ -68,11 +73,19 @@ class Pacer:
             await asyncio.gather(self._task, return_exceptions=True)
             self._task = None
 
+    def _serve(self, line: Line, now: int) -> int | None:
+        try:
+            return line.send_due(now)
+        except Exception as error:
+            self._lines.discard(line)
+            line.failed(error)
+            return None
+
     async def _run(self) -> None:
         while True:
             self._changed.clear()
             now = time.monotonic_ns()
-            dues = [due for line in tuple(self._lines) if (due := line.send_due(now)) is not None]
+            dues = [due for line in tuple(self._lines) if (due := self._serve(line, now))]
             if not dues:
                 await self._changed.wait()
                 continue

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -22,6 +22,8 @@ FADE = 0.020
 """Seconds over which sound is faded when it is held or cut: no click, and inaudible as delay."""
 
 SECOND = 1_000_000_000
+RECENT = 16
+"""Replies whose end is remembered."""
 
 
 class Playout(Protocol):
@@ -127,9 +129,11 @@ class Paced:
         self._tail: Samples | None = None
 
     def push(self, reply: str, pcm: Samples, now: int) -> None:
-        if not self._queue or self._queue[-1].reply != reply:
-            self._queue.append(_Sound(reply))
-        self._queue[-1].push(pcm)
+        sound = next((sound for sound in self._queue if sound.reply == reply), None)
+        if sound is None:
+            sound = _Sound(reply)
+            self._queue.append(sound)
+        sound.push(pcm)
 
     def finish(self, reply: str) -> None:
         for sound in self._queue:
@@ -156,6 +160,7 @@ class Paced:
             tail = self._queue[0].take(self._fade)
             self._tail = tail * _ramp(len(tail))
         self._played.update(cut)
+        forget_oldest(self._played)
         self._queue.clear()
         self._held = False
         self._rising = 0
@@ -222,6 +227,7 @@ class Paced:
         ):
             done = self._queue.popleft()
             self._played[done.reply] = done.read
+            forget_oldest(self._played)
             stopped.append(done.reply)
         return tuple(stopped)
 
@@ -295,8 +301,15 @@ class HandedOver:
 
     def playing(self, now: int) -> str | None:
         while len(self._order) > 1 and self._ends[self._order[0]] <= now:
-            self._order.popleft()
+            gone = self._order.popleft()
+            del self._handed[gone], self._ends[gone]
         return next((reply for reply in self._order if self._ends[reply] > now), None)
+
+
+def forget_oldest(by_reply: dict[str, Any]) -> None:
+    """Keeps the entries of the ``RECENT`` newest replies."""
+    while len(by_reply) > RECENT:
+        del by_reply[next(iter(by_reply))]
 
 
 def _ramp(samples: int) -> Samples:

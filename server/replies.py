@@ -109,7 +109,7 @@ class Replies:
     def say(self, reply: Reply, text: str, end: int) -> None:
         """More words; their sound ends at sample ``end`` of the reply."""
         item = self._message(reply)
-        if not reply.out_of_band:
+        if item.id in self._conversation:
             self._conversation.speak(item.id, text, end)
         self._append(reply, item, text)
         self._tell(ReplyText(reply=reply.id, index=len(reply.outputs), item=item.id, text=text))
@@ -118,7 +118,7 @@ class Replies:
         """More sound; returns the id of the message it belongs to."""
         item = self._message(reply)
         reply.made += len(pcm)
-        if not reply.out_of_band:
+        if item.id in self._conversation:
             self._conversation.sound(item.id, len(pcm))
         self._tell(ReplyAudio(reply=reply.id, index=len(reply.outputs), item=item.id, pcm=pcm))
         return item.id
@@ -188,7 +188,7 @@ class Replies:
         item, reply.item = reply.item, None
         item = replace(item, status=status)
         previous = None
-        if not reply.out_of_band and item.id in self._conversation:
+        if item.id in self._conversation:
             self._conversation.finish(item.id, status)
             previous = self._conversation.previous(item.id)
         index = len(reply.outputs)

@@ -255,15 +255,13 @@ class Session:
 
     def _on_speech(self, event: contract.SpeechStarted) -> None:
         self._listening.speech(event)
-        self._idle.speech()
-        if not self.settings.interrupt_response:
-            return
-        self._to_answer = None
-        rest = self._speaking.interrupt(self._now)
+        if self.settings.interrupt_response:
+            self._to_answer = None
+            rest = self._speaking.interrupt(self._now)
+            if rest is not None:
+                self._cut_short[event.turn] = rest
+            self._share_context()
         self._speaking.release()
-        if rest is not None:
-            self._cut_short[event.turn] = rest
-        self._share_context()
 
     def _on_turn(self, event: contract.TurnEnded) -> None:
         self._judging = False
@@ -278,7 +276,8 @@ class Session:
         self._judging = False
         self._listening.drop(event)
         rest = self._cut_short.pop(event.turn, None)
-        if rest is not None and self._speaking.active() is None:
+        owed = rest is not None and self.info.replies == "when_told"
+        if owed and self._speaking.active() is None:
             self._start(ReplyRequest(verbatim=rest or None))
         self._answer(self._to_answer)
 
@@ -319,7 +318,8 @@ class Session:
 
     def _watch_idle(self) -> None:
         """After a reply, a caller silent for the set time has said nothing, and is answered."""
-        if self._speaking.active() or self._speaking.playing(self._now):
+        replying = self._speaking.active() or self._speaking.playing(self._now)
+        if replying or self._listening.turn is not None:
             self._idle.busy(self._now, self._listening.offered)
         timeout = self.settings.idle_timeout_ms
         if timeout is None or self.settings.turns.kind != "server":

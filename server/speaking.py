@@ -14,7 +14,7 @@ from engine.contract import EngineInfo
 from server import happenings as happen
 from server.conversation import Conversation, Item
 from server.happenings import Happening
-from server.playout import Playout, Taken
+from server.playout import Playout, Taken, forget_oldest
 from server.replies import Outcome, Replies, Reply, new_id
 from server.requests import ReplyRequest, SessionSettings
 
@@ -115,6 +115,7 @@ class Speaking:
                 self._replies.say(reply, event.text, event.end)
             case contract.ReplyAudio():
                 self._sounding[reply.id] = self._replies.sound(reply, event.pcm)
+                forget_oldest(self._sounding)
                 self._playout.push(reply.id, event.pcm, now)
             case contract.ToolCall():
                 self._replies.call(reply, event)
@@ -157,32 +158,19 @@ class Speaking:
     def interrupt(self, now: int) -> str | None:
         """The caller took the floor. Returns the words not heard; None if there was no reply."""
         active = self._replies.active()
-        unheard_item: Item | None = None
-        if active is not None:
-            if active.modality == "audio" and active.id not in self._sounding:
-                unheard_item = active.item
-            self.stop(active, Outcome("cancelled", "turn_detected"))
         sounding = active is not None or self.playing(now)
-        unheard = self.cut(now)
-        if unheard_item is not None and unheard_item.id in self._conversation:
-            self._conversation.cut(unheard_item.id, 0)
+        cuts = {}
+        if active is not None:
+            if active.item is not None and active.modality == "audio":
+                self._sounding[active.id] = active.item.id
+                cuts = {active.id: self._playout.played(active.id, now)}
+            self.stop(active, Outcome("cancelled", "turn_detected"))
+        unheard = self._cut(cuts | self._playout.cut(now))
         return unheard if sounding else None
 
-    def cut(self, now: int) -> str:
-        """Throws away sound not yet heard; items keep what was. Returns the words not heard."""
-        unheard: list[str] = []
-        for reply, heard in self._playout.cut(now).items():
-            item = self._sounding.pop(reply, None)
-            if self._playout.paced:
-                self._tell(happen.PlayoutCleared(reply=reply))
-            if item is None or item not in self._conversation:
-                continue
-            unheard.append(self._conversation.unheard(item, heard))
-            self._conversation.cut(item, heard)
-            if self._playout.paced:
-                end_ms = heard * 1000 // self._rate
-                self._tell(happen.ItemTruncated(item=item, audio_end_ms=end_ms))
-        return " ".join(filter(None, unheard))
+    def cut(self, now: int) -> None:
+        """Throws away sound not yet heard; items keep what was."""
+        self._cut(self._playout.cut(now))
 
     def taken(self, taken: Taken, now: int) -> None:
         """A frame was handed out; replies began or ended with it."""
@@ -206,6 +194,22 @@ class Speaking:
                 self.stop(
                     reply, Outcome("failed", None, "reply_timeout", "the model stopped answering")
                 )
+
+    def _cut(self, cuts: dict[str, int]) -> str:
+        """Cuts replies to the samples heard of them. Returns the words not heard."""
+        unheard: list[str] = []
+        for reply, heard in cuts.items():
+            item = self._sounding.pop(reply, None)
+            if self._playout.paced:
+                self._tell(happen.PlayoutCleared(reply=reply))
+            if item is None or item not in self._conversation:
+                continue
+            unheard.append(self._conversation.unheard(item, heard))
+            self._conversation.cut(item, heard)
+            if self._playout.paced:
+                end_ms = heard * 1000 // self._rate
+                self._tell(happen.ItemTruncated(item=item, audio_end_ms=end_ms))
+        return " ".join(filter(None, unheard))
 
     def _report(self, reply: str, now: int) -> None:
         self._order(contract.Played(reply=reply, samples=self._playout.played(reply, now)))

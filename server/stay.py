@@ -24,6 +24,7 @@ from server.happenings import Happening
 from server.observe import Metrics, Transport
 from server.pacer import Line, Pacer
 from server.playout import HandedOver, Paced
+from server.protocol.realtime import events
 from server.protocol.realtime.adapter import RealtimeAdapter
 from server.protocol.realtime.events import encode
 from server.replies import new_id
@@ -40,6 +41,14 @@ INBOX = 256
 """Client events that may wait for settings to be answered."""
 GOODBYE = 2.0
 """Seconds the engine has to let go of an ended session."""
+
+_TOO_MANY = events.Error(
+    error=events.ErrorBody(
+        type="invalid_request_error",
+        code="too_many_events",
+        message=f"Expected at most {INBOX} events before settings are answered; one was dropped.",
+    )
+)
 
 log = structlog.get_logger("server.stay")
 
@@ -135,8 +144,8 @@ class Stay:
         """Takes a client's event; only its sender is told what was wrong with it."""
         self._active = time.monotonic_ns()
         if len(self._inbox) == INBOX:
-            self._log.warning("client event dropped", reason="too many before an answer")
             self._metrics.fault("client_event_dropped")
+            sender.send(encode(_TOO_MANY))
             return
         self._inbox.append((raw, sender))
         self._take_inbox()
@@ -154,7 +163,7 @@ class Stay:
         """Connects a call's sound, both ways."""
         assert self._paced is not None
         resampler = Resampler(self.session.info.output_rate, leg.output_rate)
-        self._line = Line(self._paced, leg, resampler, self.session.on_taken)
+        self._line = Line(self._paced, leg, resampler, self.session.on_taken, self._fail)
         self._pacer.add(self._line)
         self._spawn(self._hear(leg), "hear")
 
@@ -225,9 +234,15 @@ class Stay:
         self.session.tick(time.monotonic_ns())
         while self._inbox and not self.session.updating:
             raw, sender = self._inbox.popleft()
-            if not self.session.ended:
-                for event in self._adapter.receive(raw):
-                    sender.send(encode(event))
+            if self.session.ended:
+                return
+            try:
+                answers = self._adapter.receive(raw)
+            except Exception as error:
+                self._fail(error)
+                return
+            for event in answers:
+                sender.send(encode(event))
         if self._caught_up():
             self._roomy.set()
         self._pacer.wake()
@@ -239,13 +254,16 @@ class Stay:
         """Renders a happening once and sends it to everybody."""
         if not isinstance(happening, happen.ReplyAudio):
             self._log.debug("happening", kind=type(happening).__name__)
-        if isinstance(happening, happen.PlayoutCleared):
-            self._metrics.interrupted()
-        elif isinstance(happening, happen.Faulted):
-            self._metrics.fault(happening.code)
-            self._log.error("fault", code=happening.code, fatal=happening.fatal)
-        elif isinstance(happening, happen.ReplyEnded) and happening.status == "failed":
-            self._log.warning("reply failed", reply=happening.reply, code=happening.error_code)
+        match happening:
+            case happen.ReplyEnded(reason="turn_detected"):
+                self._metrics.interrupted()
+            case happen.ReplyEnded(status="failed", error_code=code, error_message=message):
+                self._log.warning("reply failed", code=code, message=message)
+            case happen.TranscriptFailed(message=message):
+                self._log.warning("turn not understood", message=message)
+            case happen.Faulted(code=code, message=message, fatal=fatal):
+                self._metrics.fault(code)
+                self._log.error("fault", code=code, message=message, fatal=fatal)
         for event in self._adapter.render(happening):
             text = encode(event)
             for subscriber in tuple(self._subscribers):
@@ -263,10 +281,12 @@ class Stay:
         self._tasks.append(task)
 
     def _report(self, task: asyncio.Task[None]) -> None:
-        """A task of ours that fails ends the session, aloud."""
-        if task.cancelled() or (error := task.exception()) is None:
-            return
-        self._log.error("session task failed", task=task.get_name().split()[0], exc_info=error)
+        if not task.cancelled() and isinstance(error := task.exception(), Exception):
+            self._fail(error)
+
+    def _fail(self, error: Exception) -> None:
+        """What fails on our side ends the session, aloud, and no other."""
+        self._log.error("session failed", exc_info=error)
         self._metrics.fault("internal_error")
         if not self._ended.done():
             self._spawn(self.end("internal_error"), "end")

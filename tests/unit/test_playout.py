@@ -133,6 +133,20 @@ def test_a_second_reply_follows_the_first() -> None:
     assert [f.stopped for f in frames] == [("a",), ("b",)]
 
 
+@given(pieces)
+def test_replies_made_at_the_same_time_sound_one_after_the_other(lengths: list[int]) -> None:
+    playout = Paced(RATE, FRAME)
+    for number, length in enumerate(lengths):
+        playout.push("ab"[number % 2], ramp(length), 0)
+    playout.finish("a")
+    playout.finish("b")
+    frames = drain(playout, 0)
+    started = [frame.started for frame in frames if frame.started]
+    assert started == ["a", "b"][: len(lengths)]
+    for reply, parts in (("a", lengths[::2]), ("b", lengths[1::2])):
+        assert playout.played(reply, 0) == sum(parts)
+
+
 @given(st.lists(st.tuples(st.integers(1, 48000), st.integers(0, SECOND)), max_size=20))
 def test_what_was_handed_over_is_heard_at_the_pace_of_sound(
     steps: list[tuple[int, int]],
