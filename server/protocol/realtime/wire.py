@@ -1,9 +1,11 @@
 """From a client's JSON to typed values, with refusals that a client can act on.
 
-Everything a client sends is decoded here once, bounded in depth, and converted to the struct that
-says what is expected. What does not fit becomes a :class:`RequestError` whose ``param`` is the
-field's dotted path, as OpenAI's errors name it. Serialisers of several languages write whole
-numbers as ``500.0``; an integral float is therefore an integer here.
+Everything a client sends is decoded here once, bounded in length and depth, and converted to the
+struct that says what is expected. Decoding is work on the loop that carries every call's sound, so
+only sound may be long, and of a long event nothing but its sound is read. What does not fit becomes
+a :class:`RequestError` whose ``param`` is the field's dotted path, as OpenAI's errors name it.
+Serialisers of several languages write whole numbers as ``500.0``; an integral float is therefore an
+integer here.
 """
 
 from __future__ import annotations
@@ -12,11 +14,18 @@ import re
 from typing import Any
 
 import msgspec
+from msgspec import UNSET, Struct, UnsetType
 
 from server.requests import RequestError
 
 MAX_DEPTH = 64
 """Levels of nesting in a client's event; a tool's JSON schema is the deepest thing in one."""
+
+MAX_EVENT = 1024 * 1024
+"""Bytes of an event, or characters where it came as text."""
+MAX_AUDIO_EVENT = 15 * 1024 * 1024
+"""The same of one that appends sound, as OpenAI has it."""
+_APPEND = "input_audio_buffer.append"
 
 _MISSING = re.compile(r"Object missing required field `(.+)`")
 _EXACT = 2**53
@@ -30,30 +39,62 @@ def _number(literal: str) -> float | int:
 _decoder = msgspec.json.Decoder(float_hook=_number)
 
 
-def _fits(value: Any, levels: int) -> bool:
-    if isinstance(value, dict):
-        value = value.values()
-    elif not isinstance(value, list):
-        return True
-    return levels > 0 and all(_fits(inner, levels - 1) for inner in value)
+class _Head(Struct):
+    type: str = ""
+
+
+class _Sound(Struct):
+    """What is read of a long event."""
+
+    type: str
+    audio: str | UnsetType = UNSET
+
+
+_head = msgspec.json.Decoder(_Head)
+_sound = msgspec.json.Decoder(_Sound)
+
+
+def _fits(value: dict[str, Any]) -> bool:
+    """Whether ``value`` is nested no deeper than ``MAX_DEPTH``; looks level by level."""
+    level: list[Any] = [value]
+    for _ in range(MAX_DEPTH):
+        inner = (each.values() if isinstance(each, dict) else each for each in level)
+        level = [each for values in inner for each in values if isinstance(each, dict | list)]
+        if not level:
+            return True
+    return False
 
 
 def decode(raw: str | bytes) -> dict[str, Any]:
     """The JSON object in ``raw``.
 
     Raises:
-        RequestError: ``invalid_event``; it is no JSON, no object, or nested too deeply.
+        RequestError: ``event_too_large``, or ``invalid_event``: it is no JSON, no object, or nested
+            too deeply.
     """
     try:
-        value = _decoder.decode(raw)
+        value = _long(raw) if len(raw) > MAX_EVENT else _decoder.decode(raw)
     except (msgspec.DecodeError, UnicodeEncodeError) as error:
         raise RequestError("invalid_event", f"The event is not valid JSON: {error}.") from None
     except RecursionError:
         value = None
-    if not isinstance(value, dict) or not _fits(value, MAX_DEPTH):
+    if not isinstance(value, dict) or not _fits(value):
         expected = f"a JSON object of at most {MAX_DEPTH} nested levels"
         raise RequestError("invalid_event", f"The event is not valid: expected {expected}.")
     return value
+
+
+def _long(raw: str | bytes) -> dict[str, Any]:
+    sounds = _head.decode(raw).type == _APPEND
+    limit = MAX_AUDIO_EVENT if sounds else MAX_EVENT
+    if len(raw) > limit:
+        raise RequestError(
+            "event_too_large",
+            f"The event is too long: expected at most {limit} bytes"
+            f"{'' if sounds else f' of anything but {_APPEND}'}, got {len(raw)}.",
+        )
+    plain: dict[str, Any] = msgspec.to_builtins(_sound.decode(raw))
+    return plain
 
 
 def convert(value: Any, kind: Any, at: str = "") -> Any:
