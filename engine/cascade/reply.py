@@ -137,7 +137,9 @@ class Making:
 
     async def _written(self) -> AsyncGenerator[Piece]:
         """The reply's clauses (a text reply: its text as it comes) and tool calls, and its end."""
-        clauses, empty = Clauses(LONGEST_WORDS), True
+        verbatim = self.brief.verbatim
+        longest = LONGEST_WORDS if verbatim is None else len(verbatim.split()) + 1
+        clauses, empty = Clauses(longest), True
         asked = time.monotonic()
         async with aclosing(_eager(self._text())) as text:
             async for piece in text:
@@ -148,7 +150,7 @@ class Making:
                         raise StageError("llm", "the answer holds nothing to say")
                     yield part
                 if clauses.full:
-                    yield Ending("stop")
+                    yield Ending("length")
                     return
 
     def _cut(self, piece: Piece, clauses: Clauses) -> list[Piece]:

@@ -96,10 +96,10 @@ async def test_it_is_asked_for_raw_sound_in_the_voice() -> None:
     ]
 
 
-async def test_no_sound_still_has_its_words() -> None:
-    said = await spoken(sends(SILENCE), "Well.")
-    assert not len(said.pcm)
-    assert [(word.text, word.end) for word in said.words] == [("Well.", 0)]
+@pytest.mark.parametrize("sound", [SILENCE, SILENCE[:0]])
+async def test_an_answer_that_nobody_could_hear_is_a_failure(sound: Samples) -> None:
+    with pytest.raises(StageError, match=r"^tts: 127\.0\.0\.1:\d+ sent no sound$"):
+        await spoken(sends(sound), "Well.")
 
 
 async def test_a_refusal_is_told_by_host_and_status_alone() -> None:
