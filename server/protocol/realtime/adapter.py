@@ -18,8 +18,8 @@ from msgspec.structs import replace
 from server import happenings as happen
 from server.conversation import Item
 from server.happenings import Happening
+from server.protocol.realtime import bounds, effect, events, rendering
 from server.protocol.realtime import client_events as client
-from server.protocol.realtime import effect, events, rendering
 from server.protocol.realtime.events import ServerEvent
 from server.protocol.realtime.items import ItemReference, WireItem, from_wire, to_wire
 from server.protocol.realtime.names import LocalNames
@@ -212,6 +212,7 @@ class RealtimeAdapter:
         request = request_of(params, self._session.info, self._session.settings.max_tokens)
         if params.input is not None:
             context = tuple(self._input(item, index) for index, item in enumerate(params.input))
+            bounds.check_input(context, "response.input")
             request = replace(request, input=context)
         self._session.respond(replace(request, voice=voice))
 

@@ -8,6 +8,7 @@ from msgspec import UNSET
 from msgspec.structs import replace
 
 from engine.contract import EngineInfo, Tool, TurnDetection
+from server.protocol.realtime import bounds
 from server.protocol.realtime.session_object import (
     Audio,
     AudioInput,
@@ -24,7 +25,7 @@ from server.protocol.realtime.session_object import (
 from server.requests import RequestError, SessionSettings
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Sequence
 
     from server.protocol.realtime.names import LocalNames
 
@@ -45,7 +46,17 @@ def max_tokens_of(limit: MaxTokens) -> int | None:
     return None if isinstance(limit, str) else limit
 
 
-def tools_of(tools: Iterable[FunctionTool]) -> tuple[Tool, ...]:
+def instructions_of(text: str, at: str) -> str:
+    """``text``, no longer than :data:`bounds.INSTRUCTIONS` or refused with ``RequestError``."""
+    bounds.check_text(text, bounds.INSTRUCTIONS, at)
+    return text
+
+
+def tools_of(tools: Sequence[FunctionTool], at: str) -> tuple[Tool, ...]:
+    """The engine's form of ``tools``, no larger than :data:`bounds.TOOLS` or refused with
+    ``RequestError``.
+    """
+    bounds.check_json(tools, bounds.TOOLS, at)
     return tuple(
         Tool(name=t.name, description=t.description, parameters=t.parameters) for t in tools
     )
@@ -129,16 +140,17 @@ def settings_of(
     """What ``session`` asks for; ``now`` stands where it says nothing.
 
     Raises:
-        RequestError: a name means nothing here, or tool calls are demanded of an engine without.
+        RequestError: a name means nothing here, there is too much of something, or tool calls are
+            demanded of an engine without.
     """
     names.check_model(session.model, "session.model")
     voice = session.audio.output.voice
     settings = replace(
         now,
-        instructions=session.instructions,
+        instructions=instructions_of(session.instructions, "session.instructions"),
         voice=now.voice if voice is UNSET else names.voice(voice, "session.audio.output.voice"),
         modality=session.output_modalities[0],
-        tools=tools_of(session.tools),
+        tools=tools_of(session.tools, "session.tools"),
         tool_choice=tool_choice_of(session.tool_choice, info, "session.tool_choice"),
         max_tokens=max_tokens_of(session.max_output_tokens),
     )

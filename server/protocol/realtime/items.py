@@ -12,6 +12,8 @@ from typing import Annotated, Literal, TypeAlias
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from server.conversation import Content, Item, ItemStatus
+from server.protocol.realtime import bounds
+from server.protocol.realtime.session_object import Name
 from server.replies import new_id
 from server.requests import RequestError
 
@@ -45,7 +47,7 @@ class Message(Struct, frozen=True, kw_only=True, tag="message"):
     object: Literal["realtime.item"] = "realtime.item"
     status: ItemStatus = "completed"
     role: Literal["system", "user", "assistant"]
-    content: list[Part]
+    content: Annotated[list[Part], Meta(max_length=bounds.PARTS)]
 
 
 class FunctionCall(Struct, frozen=True, kw_only=True, tag="function_call"):
@@ -53,7 +55,7 @@ class FunctionCall(Struct, frozen=True, kw_only=True, tag="function_call"):
     object: Literal["realtime.item"] = "realtime.item"
     status: ItemStatus = "completed"
     call_id: Id | UnsetType = UNSET
-    name: str
+    name: Name
     arguments: str
 
 
@@ -113,11 +115,12 @@ def from_wire(item: WireItem, at: str) -> Item:
     """The item a client wants, with an id of ours where it gave none; ``at`` is its dotted path.
 
     Raises:
-        RequestError: a part does not belong to the role, or brings sound, which only the input
-            buffer takes.
+        RequestError: there is too much of it, or a part does not belong to the role, or brings
+            sound, which only the input buffer takes.
     """
     ident = new_id("item") if item.id is UNSET else item.id
     if isinstance(item, FunctionCall):
+        bounds.check_text(item.arguments, bounds.ITEM_TEXT, f"{at}.arguments")
         return Item(
             id=ident,
             kind="function_call",
@@ -127,11 +130,14 @@ def from_wire(item: WireItem, at: str) -> Item:
             arguments=item.arguments,
         )
     if isinstance(item, FunctionCallOutput):
+        bounds.check_text(item.output, bounds.TOOL_OUTPUT, f"{at}.output")
         return Item(id=ident, kind="function_call_output", call_id=item.call_id, output=item.output)
     content = tuple(
         _content(item.role, part, f"{at}.content[{index}]")
         for index, part in enumerate(item.content)
     )
+    text = "".join(part.text or "" for part in content)
+    bounds.check_text(text, bounds.ITEM_TEXT, f"{at}.content")
     return Item(id=ident, role=item.role, content=content)
 
 

@@ -8,7 +8,12 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 
 from engine.contract import EngineInfo, Modality, Usage
 from server.happenings import ReplyEnded, ReplyStarted, Status
-from server.protocol.realtime.effect import max_tokens_of, tool_choice_of, tools_of
+from server.protocol.realtime.effect import (
+    instructions_of,
+    max_tokens_of,
+    tool_choice_of,
+    tools_of,
+)
 from server.protocol.realtime.items import ItemReference, WireItem, to_wire
 from server.protocol.realtime.session_object import (
     Format,
@@ -71,16 +76,17 @@ def request_of(params: ResponseParams, info: EngineInfo, session_limit: int | No
     ``inf`` lifts the session's limit to the largest there is.
 
     Raises:
-        RequestError: a tool call is demanded of an engine that makes none.
+        RequestError: there is too much of something, or a tool call is demanded of an engine that
+            makes none.
     """
     limit = params.max_output_tokens
     unlimited = LONGEST if session_limit is not None else None
-    choice = params.tool_choice
+    choice, instructions, tools = params.tool_choice, params.instructions, params.tools
     return ReplyRequest(
         out_of_band=params.conversation == "none",
-        instructions=params.instructions,
+        instructions=instructions and instructions_of(instructions, "response.instructions"),
         modality=params.output_modalities[0] if params.output_modalities else None,
-        tools=None if params.tools is None else tools_of(params.tools),
+        tools=None if tools is None else tools_of(tools, "response.tools"),
         tool_choice=tool_choice_of(choice, info, "response.tool_choice") if choice else None,
         max_tokens=unlimited if limit == "inf" else limit and max_tokens_of(limit),
         metadata=params.metadata,

@@ -17,6 +17,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType, field
 
+from server.protocol.realtime import bounds
 from server.protocol.realtime.wire import convert
 from server.requests import RequestError
 
@@ -137,7 +138,8 @@ def merge(current: RealtimeSession, update: Mapping[str, Any]) -> RealtimeSessio
     """The session after ``update``, the ``session`` field of a ``session.update``.
 
     Raises:
-        RequestError: the update does not fit; ``param`` names the field, and nothing changes.
+        RequestError: the update does not fit, or makes the session too large; ``param`` names the
+            field, and nothing changes.
     """
     if "type" not in update:
         raise RequestError(
@@ -160,6 +162,7 @@ def merge(current: RealtimeSession, update: Mapping[str, Any]) -> RealtimeSessio
         output = msgspec.structs.replace(session.audio.output, voice=current.audio.output.voice)
         audio = msgspec.structs.replace(session.audio, output=output)
         session = msgspec.structs.replace(session, audio=audio)
+    bounds.check_json(session, bounds.SESSION, "session")
     return session
 
 
