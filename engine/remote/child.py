@@ -27,7 +27,11 @@ class Child:
         """Starts a process. It finds what this one can import, and holds nothing else of it."""
         ours, theirs = socket.socketpair()
         with theirs:
-            process = _start(theirs.fileno())
+            try:
+                process = _start(theirs.fileno())
+            except OSError:
+                ours.close()
+                raise
         link = Link(wire.FromHost, received, lost)
         await asyncio.get_running_loop().create_connection(lambda: link, sock=ours)
         return cls(process, link)
@@ -40,18 +44,25 @@ class Child:
     async def terminate(self, grace: float) -> None:
         """Asks the process to end and, after ``grace`` seconds, ends it."""
         self._process.terminate()
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            await asyncio.to_thread(self._process.wait, grace)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(grace):
+                await self._exited()
         await self.kill()
 
     async def kill(self) -> int:
         """Ends the process at once, if it has not ended; returns its exit code (-9: killed)."""
         self._process.kill()
-        code = await asyncio.to_thread(self._process.wait)
+        code = await self._exited()
         assert self._process.stdin is not None
         self._process.stdin.close()
         self.link.abort("its process ended")
         await self.link.ended.wait()
+        return code
+
+    async def _exited(self) -> int:
+        """The exit code, found without a thread: where none is left, an engine may be lost too."""
+        while (code := self._process.poll()) is None:  # noqa: ASYNC110 - no event tells of it
+            await asyncio.sleep(0.01)
         return code
 
 

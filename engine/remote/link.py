@@ -13,10 +13,17 @@ from typing import Any
 import msgspec
 
 from engine.contract import EngineError
-from engine.remote.wire import FromHost, ToHost, Unpacker, pack
+from engine.remote.wire import FromHost, ToHost, Unpacker, Unsendable, pack
 
 _BACKLOG = 128 << 20
-"""Bytes that may wait for the other end to read; beyond that it is taken for dead."""
+"""Bytes that may wait for the other end to read."""
+
+
+class LinkFull(Unsendable):
+    """Too much waits for the other end to read."""
+
+    def __init__(self, size: int, room: int) -> None:
+        super().__init__(f"link: expected at most {room} bytes now, got {size}")
 
 
 class Link(asyncio.Protocol):
@@ -30,6 +37,7 @@ class Link(asyncio.Protocol):
         self._lost = lost
         self._loop = asyncio.get_running_loop()
         self._pending: list[bytes] = []
+        self._held = 0
         self._leaving = False
         self._transport: asyncio.Transport | None = None
         self._reason = "its process ended"
@@ -46,24 +54,43 @@ class Link(asyncio.Protocol):
         One that may take ``within`` seconds leaves with whatever is sent next, and in order.
 
         Raises:
-            FrameTooLong: it is beyond the bound.
+            Unsendable: it cannot be made a frame.
+        """
+        self._append(pack(message), within)
+
+    def offer(self, message: ToHost | FromHost, *, within: float = 0.0) -> None:
+        """Sends a message unless it takes more than half of the room that is left.
+
+        So whoever sends much is refused long before those who send little.
+
+        Raises:
+            Unsendable: it is not sent.
         """
         frame = pack(message)
+        room = (_BACKLOG - self._waiting()) // 2
+        if len(frame) > room:
+            raise LinkFull(len(frame), max(room, 0))
+        self._append(frame, within)
+
+    def flush(self) -> None:
+        """Writes what has been sent, now."""
+        data, self._pending, self._leaving = b"".join(self._pending), [], False
+        self._held = 0
+        if self._transport is not None and data:
+            self._transport.write(data)
+
+    def _append(self, frame: bytes, within: float) -> None:
         if within and not self._pending:
             self._loop.call_later(within, self.flush)
         elif not within and not self._leaving:
             self._leaving = True
             self._loop.call_soon(self.flush)
         self._pending.append(frame)
+        self._held += len(frame)
 
-    def flush(self) -> None:
-        """Writes what has been sent, now."""
-        data, self._pending, self._leaving = b"".join(self._pending), [], False
-        if self._transport is None or not data:
-            return
-        self._transport.write(data)
-        if self._transport.get_write_buffer_size() > _BACKLOG:
-            self.abort("it has stopped reading")
+    def _waiting(self) -> int:
+        written = self._transport.get_write_buffer_size() if self._transport is not None else 0
+        return self._held + written
 
     def abort(self, reason: str) -> None:
         """Ends the link at once."""

@@ -10,31 +10,23 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import structlog
 
 from engine.contract import (
     Close,
-    Closed,
-    CloseReason,
     EngineBusy,
     EngineError,
     EngineInfo,
     EngineUnavailable,
-    Event,
-    Fault,
-    Order,
-    Played,
-    Samples,
-    SessionEnded,
     State,
 )
-from engine.outbox import Outbox
 from engine.remote import logs, wire
 from engine.remote.child import Child
 from engine.remote.link import Link
+from engine.remote.session import RemoteSession
 
 _GRACE = 5.0
 """Seconds a process has to end when asked."""
@@ -44,89 +36,8 @@ _STEADY = 60.0
 """Seconds that a process must run for the next one to be started without waiting longer."""
 _LOOKS = 10
 """Looks at a process within the watchdog's time."""
-_PLAYED = 0.05
-"""Seconds that word of playout may wait for company: it comes often, and nothing hangs on it."""
-_PIECE = 1 << 20
-"""Samples in one message, at most."""
 
 log = structlog.get_logger(__name__)
-
-
-class RemoteSession:
-    """A session on the other side of the border."""
-
-    def __init__(self, number: int, link: Link, capacity: int, info: EngineInfo) -> None:
-        self._number = number
-        self._link = link
-        self._capacity = capacity
-        self._patience = info.input_rate // 2
-        self._offered = self._taken = self._looks = 0
-        self._outbox = Outbox()
-
-    @property
-    def room(self) -> int:
-        """See ``EngineSession``. None while the other side does not read."""
-        if not self._link.writable.is_set():
-            return 0
-        return max(self._capacity - (self._offered - self._taken), 0)
-
-    def hear(self, pcm: Samples) -> int:
-        """See ``EngineSession``."""
-        self._check()
-        if self._offered - self._taken <= self._patience:
-            self._looks = 0
-        for at in range(0, len(pcm), _PIECE):
-            self._link.send(wire.Hear(self._number, pcm[at : at + _PIECE]))
-        self._offered += len(pcm)
-        return self.room
-
-    def order(self, order: Order) -> None:
-        """See ``EngineSession``."""
-        self._check()
-        within = _PLAYED if isinstance(order, Played) else 0.0
-        self._link.send(wire.Give(self._number, order), within=within)
-
-    def events(self) -> AsyncIterator[Event]:
-        """See ``EngineSession``."""
-        return self._outbox.read()
-
-    def told(self, event: Event) -> bool:
-        """Takes an event from the other side; False: the session has ended with it."""
-        if isinstance(event, Closed):
-            self._outbox.end(event)
-        elif not self._outbox.put(event):
-            self._link.send(wire.Give(self._number, Close()))
-            fault = Fault(code="events_unread", message="nobody reads the session's events")
-            self._outbox.end(self._closed("engine_failed", fault.message), fault)
-        return self._outbox.closed is None
-
-    def moved(self, taken: int) -> None:
-        """The engine has come to ``taken`` samples."""
-        self._taken = taken
-        self._looks = 0
-
-    def lost(self, message: str) -> None:
-        """The engine is gone."""
-        fault = Fault(code="engine_lost", message=message)
-        self._outbox.end(self._closed("engine_lost", message), fault)
-
-    def look(self) -> int | None:
-        """How many looks in a row, with this one, found sound waiting and none of it taken.
-
-        None where too little waits to tell: an engine may wait for a whole frame or tick.
-        """
-        if self._offered - self._taken <= self._patience:
-            return None
-        self._looks += 1
-        return self._looks
-
-    def _closed(self, reason: CloseReason, message: str) -> Closed:
-        left = self._offered - self._taken
-        return Closed(reason=reason, heard=self._offered, dropped=left, message=message)
-
-    def _check(self) -> None:
-        if self._outbox.closed is not None:
-            raise SessionEnded(self._outbox.closed)
 
 
 class RemoteEngine:
@@ -161,6 +72,7 @@ class RemoteEngine:
         self._keeper: asyncio.Task[None] | None = None
         self._lost: asyncio.Future[str] | None = None
         self._losses = 0
+        self._still = 0
 
     @property
     def info(self) -> EngineInfo:
@@ -213,7 +125,12 @@ class RemoteEngine:
         self._state = "starting"
         loop = asyncio.get_running_loop()
         self._ready, self._lost = loop.create_future(), loop.create_future()
-        child = self._child = await Child.spawn(self._received, self._went)
+        try:
+            child = self._child = await Child.spawn(self._received, self._went)
+        except OSError as error:
+            self._state = "failed"
+            message = f"{self._begin.name}: no process can be started: {error.strerror}"
+            raise EngineError(message) from error
         self._begin.debug = logs.wants_debug()
         child.link.send(self._begin)
         try:
@@ -265,14 +182,21 @@ class RemoteEngine:
     def _overdue(self, link: Link) -> str | None:
         """What the process has failed to do for as long as the watchdog allows, if anything.
 
+        A session that stands still while sound is taken from others is ended, and no more.
+
         Looks are counted, not seconds: a machine that stood still as a whole has lost no engine.
         """
         link.quiet += 1
         if link.quiet > _LOOKS:
             return f"it was silent for {self._watchdog:g} s"
-        looks = [n for session in self._sessions.values() if (n := session.look()) is not None]
-        if min(looks, default=0) > _LOOKS:
-            return f"it took no sound for {self._watchdog:g} s"
+        self._still += 1
+        stuck = [n for n, session in self._sessions.items() if session.look() > _LOOKS]
+        message = f"it took no sound for {self._watchdog:g} s"
+        if stuck and self._still > _LOOKS:
+            return message
+        for number in stuck:
+            log.error("session took no sound, and is ended")
+            self._sessions.pop(number).fail("engine_failed", f"{self._begin.name}: {message}")
         return None
 
     def _went(self, reason: str) -> None:
@@ -318,6 +242,8 @@ class RemoteEngine:
     def _alive(self, message: wire.Alive) -> None:
         assert self._child is not None
         self._state = message.state
+        if message.taken:
+            self._still = 0
         for number, taken in message.taken.items():
             if number in self._sessions:
                 self._sessions[number].moved(taken)

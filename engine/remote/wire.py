@@ -24,7 +24,11 @@ MAX_FRAME = 64 << 20
 _HEAD = 4
 
 
-class FrameTooLong(EngineError):
+class Unsendable(EngineError):
+    """A message cannot pass."""
+
+
+class FrameTooLong(Unsendable):
     """A message is beyond the bound."""
 
     def __init__(self, size: int) -> None:
@@ -144,8 +148,12 @@ def pack(message: ToHost | FromHost) -> bytes:
 
     Raises:
         FrameTooLong: it is beyond the bound.
+        Unsendable: it holds half a surrogate pair, too large a number, or too deep a nest.
     """
-    body = _encoder.encode(message)
+    try:
+        body = _encoder.encode(message)
+    except (UnicodeError, OverflowError, RecursionError) as error:
+        raise Unsendable(f"frame: {type(error).__name__}") from None
     if len(body) > MAX_FRAME:
         raise FrameTooLong(len(body))
     return len(body).to_bytes(_HEAD, "little") + body

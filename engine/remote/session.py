@@ -1,0 +1,119 @@
+"""A session in an engine's process, as if it were here."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+from engine.contract import (
+    Close,
+    Closed,
+    CloseReason,
+    EngineInfo,
+    Event,
+    Fault,
+    Order,
+    Played,
+    Samples,
+    SessionEnded,
+)
+from engine.outbox import Outbox
+from engine.remote import wire
+from engine.remote.link import Link
+from engine.remote.wire import Unsendable
+
+_PLAYED = 0.05
+"""Seconds that word of playout may wait for company: it comes often, and nothing hangs on it."""
+_PIECE = 1 << 20
+"""Samples in one message, at most."""
+
+
+class RemoteSession:
+    """A session on the other side of the border."""
+
+    def __init__(self, number: int, link: Link, capacity: int, info: EngineInfo) -> None:
+        self._number = number
+        self._link = link
+        self._capacity = capacity
+        self._patience = info.input_rate // 2
+        self._offered = self._taken = self._looks = 0
+        self._outbox = Outbox()
+
+    @property
+    def room(self) -> int:
+        """See ``EngineSession``. None while the other side does not read."""
+        if not self._link.writable.is_set():
+            return 0
+        return max(self._capacity - (self._offered - self._taken), 0)
+
+    def hear(self, pcm: Samples) -> int:
+        """See ``EngineSession``."""
+        self._check()
+        if self._offered - self._taken <= self._patience:
+            self._looks = 0
+        self._offered += len(pcm)
+        for at in range(0, len(pcm), _PIECE):
+            self._pass(wire.Hear(self._number, pcm[at : at + _PIECE]))
+        return self.room
+
+    def order(self, order: Order) -> None:
+        """See ``EngineSession``. One that cannot be passed on ends the session."""
+        self._check()
+        if isinstance(order, Close):
+            self._link.send(wire.Give(self._number, order))
+        else:
+            within = _PLAYED if isinstance(order, Played) else 0.0
+            self._pass(wire.Give(self._number, order), within)
+
+    def events(self) -> AsyncIterator[Event]:
+        """See ``EngineSession``."""
+        return self._outbox.read()
+
+    def told(self, event: Event) -> bool:
+        """Takes an event from the other side; False: the session has ended, with it or before."""
+        if self._outbox.closed is not None:
+            return False
+        if isinstance(event, Closed):
+            self._outbox.end(event)
+        elif not self._outbox.put(event):
+            self.fail("events_unread", "nobody reads the session's events")
+        return self._outbox.closed is None
+
+    def moved(self, taken: int) -> None:
+        """The engine has come to ``taken`` samples."""
+        self._taken = taken
+        self._looks = 0
+
+    def lost(self, message: str) -> None:
+        """The engine is gone."""
+        self._end("engine_lost", Fault(code="engine_lost", message=message))
+
+    def fail(self, code: str, message: str) -> None:
+        """Ends this session, on both sides, and nothing else."""
+        self._link.send(wire.Give(self._number, Close()))
+        self._end("engine_failed", Fault(code=code, message=message))
+
+    def look(self) -> int:
+        """How many looks in a row, with this one, found sound waiting and none of it taken.
+
+        0 where too little waits to tell: an engine may wait for a whole frame or tick.
+        """
+        if self._offered - self._taken <= self._patience:
+            return 0
+        self._looks += 1
+        return self._looks
+
+    def _pass(self, message: wire.Hear | wire.Give, within: float = 0.0) -> None:
+        try:
+            self._link.offer(message, within=within)
+        except Unsendable as error:
+            self.fail("engine_failed", str(error))
+
+    def _end(self, reason: CloseReason, fault: Fault) -> None:
+        if self._outbox.closed is None:
+            left = self._offered - self._taken
+            closed = Closed(reason, heard=self._offered, dropped=left, message=fault.message)
+            self._outbox.end(closed, fault)
+
+    def _check(self) -> None:
+        if self._outbox.closed is not None:
+            raise SessionEnded(self._outbox.closed)
