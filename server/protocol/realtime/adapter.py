@@ -13,6 +13,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
+import structlog
 from msgspec.structs import replace
 
 from server import happenings as happen
@@ -37,11 +38,13 @@ from server.protocol.realtime.wire import convert, decode
 from server.requests import RequestError
 
 if TYPE_CHECKING:
-    from engine.contract import Samples
+    from engine.contract import Samples, Tool
     from server.session import Session
     from server.settings import Names
 
 LONGEST_EVENT_ID = 512
+
+log = structlog.get_logger(__name__)
 
 
 class RealtimeAdapter:
@@ -78,6 +81,7 @@ class RealtimeAdapter:
         self._open: dict[str, OpenResponse] = {}
         self._voice_names: dict[str, str] = {}
         self._spoken = False
+        self._tools_noted = False
 
     def opening(self) -> list[ServerEvent]:
         """What a subscriber hears first."""
@@ -176,11 +180,8 @@ class RealtimeAdapter:
         self._asked += 1
         ref = f"update_{self._asked}"
         self._updates[ref] = (event_id, wanted)
-        try:
-            self._session.update(ref, settings)
-        except RequestError:
-            del self._updates[ref]
-            raise
+        self._session.update(ref, settings)
+        self._note_tools(settings.tools)
         if wanted.audio.input.format != newest.audio.input.format:
             self._decoder = self._new_decoder()
 
@@ -210,11 +211,18 @@ class RealtimeAdapter:
                 "response.audio.output.format",
             )
         request = request_of(params, self._session.info, self._session.settings.max_tokens)
+        self._note_tools(request.tools)
         if params.input is not None:
             context = tuple(self._input(item, index) for index, item in enumerate(params.input))
             bounds.check_input(context, "response.input")
             request = replace(request, input=context)
         self._session.respond(replace(request, voice=voice))
+
+    def _note_tools(self, tools: tuple[Tool, ...] | None) -> None:
+        """Says once that this session's tools are taken and shown, but called by nobody."""
+        if tools and not self._session.info.can.tools and not self._tools_noted:
+            self._tools_noted = True
+            log.info("tools are not called by this engine", session=self._session.id)
 
     def _input(self, item: WireItem | ItemReference, index: int) -> Item:
         if isinstance(item, ItemReference):

@@ -5,8 +5,9 @@ turns off what can be off (turn detection, transcription, noise reduction...) an
 the default. Fields that only the server writes may be sent back and are ignored, unknown ones too,
 so a client can return what it was given. What this server cannot do is refused by the field's name.
 
-Taken as hints and shown as given, without effect here: ``noise_reduction``, ``truncation``,
-``tracing``, ``reasoning``, ``parallel_tool_calls`` and the recogniser's prompts and keywords.
+Taken and shown as given, without effect here: ``noise_reduction``, ``truncation``, ``tracing``,
+``reasoning``, ``parallel_tool_calls``, the recogniser's prompts and keywords, and ``tools`` where
+the engine calls none (demanding a call of it is refused).
 """
 
 from __future__ import annotations
