@@ -132,12 +132,13 @@ async def test_a_client_that_does_not_read_is_closed_and_holds_nobody_up(
 class Caller:
     """A browser, as far as WebRTC goes."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, channel: bool = True) -> None:
         self.connection = RTCPeerConnection(RTCConfiguration(iceServers=[]))
         self.connection.addTrack(AudioStreamTrack())
-        self.channel = self.connection.createDataChannel("oai-events")
         self.events: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
-        self.channel.on("message", lambda text: self.events.put_nowait(json.loads(text)))
+        if channel:
+            self.channel = self.connection.createDataChannel("oai-events")
+            self.channel.on("message", lambda text: self.events.put_nowait(json.loads(text)))
 
     async def offer(self) -> str:
         stock.bind(self.connection, ["127.0.0.1"])
@@ -232,6 +233,26 @@ async def test_a_sideband_hears_the_call_and_ends_with_it() -> None:
             assert (await caller.of_type("session.updated"))["type"] == "session.updated"
             await caller.connection.close()
             assert await closed(sideband) == 1000
+        await gone(now.manager)
+
+
+async def test_a_call_without_a_channel_goes_on_however_much_happens() -> None:
+    async with service() as now:
+        caller = Caller(channel=False)
+        response = await now.caller.post(
+            "/v1/realtime/calls",
+            headers={"Content-Type": "application/sdp"},
+            data=await caller.offer(),
+        )
+        call_id = response.headers["Location"].rpartition("/")[2]
+        await caller.answer(await response.text())
+        async with now.caller.ws_connect(f"/v1/realtime?call_id={call_id}") as sideband:
+            for _ in range(300):
+                await sideband.send_json({"type": "input_audio_buffer.clear"})
+            for _ in range(300):
+                assert (await event(sideband))["type"] != "error"
+            assert now.manager.find(call_id) is not None
+        await caller.connection.close()
         await gone(now.manager)
 
 

@@ -104,7 +104,8 @@ class Calls:
             lambda message: stay.receive(message, peer.events),
         )
         try:
-            stay.subscribe(peer.events)
+            if offer.channel:
+                stay.subscribe(peer.events)
             return peer, await peer.answer(dcid)
         except BaseException:
             await peer.close("failed")

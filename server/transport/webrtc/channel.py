@@ -1,7 +1,8 @@
 """The events of a call: its data channel, as a subscriber of the session.
 
 The channel may be announced by the caller, already open, under any label; or be agreed beforehand
-by its id. Either way the first one counts. What is sent before it opens waits for it.
+by its id. Either way the first one counts. What is sent before it opens waits for it, so a call
+that offered none is not subscribed.
 """
 
 from __future__ import annotations
