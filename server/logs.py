@@ -118,5 +118,6 @@ def _withhold(record: logging.LogRecord) -> bool:
         line = str(record.msg).split("\n", 1)[0] if known else _WITHHELD
         record.msg = f"{line} ({_short(record.pathname)}:{record.lineno})"
         record.args = None
+        record.__dict__.pop("_logger", None)  # it was structlog's line, and is a plain one now
         record.stack_info = None
     return True

@@ -22,6 +22,7 @@ from structlog.typing import EventDict, WrappedLogger
 
 from engine.remote import wire
 
+_OURS = "engine"
 _PLACES = 12
 
 Leave = Callable[[wire.Logged], None]
@@ -40,7 +41,10 @@ def forward(send: Leave, *, debug: bool) -> None:
 
     def last(logger: WrappedLogger, method: str, line: EventDict) -> NoReturn:
         level = logging.getLevelNamesMapping()[method.upper()]
-        leave(wire.Logged(level, logger.name, line.pop("event"), dict(line)))
+        if logger.name.split(".")[0] == _OURS:
+            leave(wire.Logged(level, logger.name, line.pop("event"), dict(line)))
+        else:
+            leave(_withheld(level, logger.name))
         raise structlog.DropEvent
 
     least = logging.DEBUG if debug else logging.INFO
@@ -67,8 +71,12 @@ def wants_debug() -> bool:
 
 
 def write(line: wire.Logged) -> None:
-    """Writes a line that came from an engine's process to the server's log."""
-    structlog.get_logger(line.logger).log(line.level, line.event, **line.fields)
+    """Writes a line that came from an engine's process to the server's log.
+
+    Libraries have levels of their own; such a line has the next lower one that everybody knows.
+    """
+    level = min(max(line.level // 10 * 10, logging.DEBUG), logging.CRITICAL)
+    structlog.get_logger(line.logger).bind(**line.fields).log(level, line.event)
 
 
 class _Foreign(logging.Handler):
@@ -80,8 +88,12 @@ class _Foreign(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         at = [_place(record.pathname, record.lineno, record.funcName)]
-        fields = {"library": record.name, "at": at}
-        self._leave(wire.Logged(record.levelno, __name__, "message withheld", fields))
+        self._leave(_withheld(record.levelno, record.name, at=at))
+
+
+def _withheld(level: int, library: str, **fields: Any) -> wire.Logged:
+    """A library's line, as one of ours."""
+    return wire.Logged(level, __name__, "message withheld", {"library": library, **fields})
 
 
 def _places_only(logger: WrappedLogger, method: str, line: EventDict) -> EventDict:
