@@ -105,6 +105,7 @@ class _About:
         return web.json_response({"status": state}, status=200 if manager.ready else 503)
 
     async def metrics(self, request: web.Request) -> web.Response:
+        self._metrics.engine(self._manager.engine.figures())
         return web.Response(body=self._metrics.render(), headers={"Content-Type": _METRICS_TYPE})
 
     async def models(self, request: web.Request) -> web.Response:

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 Transport = Literal["webrtc", "websocket"]
 
+_ENGINE = ("sessions", "replies", "heard_samples", "dropped_samples", "losses")
+"""What of an engine's figures is shown, as far as it has them."""
 _STAGE_BUCKETS = (0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.6, 0.8, 1.0, 1.5, 2.0, 3.0, 5.0, 10.0)
 _LAG_BUCKETS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 5.0)
 _LAG_PERIOD = 0.1
@@ -71,6 +73,10 @@ class Metrics:
             registry=registry,
         )
 
+        self._engine = Gauge(
+            "parley_engine", "The engine's own figures.", ["figure"], registry=registry
+        )
+
     def session_started(self, transport: Transport) -> None:
         self._active.labels(transport).inc()
 
@@ -105,6 +111,12 @@ class Metrics:
 
     def lagged(self, seconds: float) -> None:
         self._lag.observe(seconds)
+
+    def engine(self, figures: Mapping[str, float]) -> None:
+        """What the engine says of itself now."""
+        for name in _ENGINE:
+            if name in figures:
+                self._engine.labels(name).set(figures[name])
 
     def value(self, name: str, **labels: str) -> float:
         """The figure ``name`` as it is exposed (counters end in ``_total``); 0 where none was."""

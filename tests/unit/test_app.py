@@ -97,7 +97,9 @@ async def test_metrics_are_in_prometheus_form() -> None:
     async with service() as now:
         response = await now.caller.get("/metrics")
         assert response.headers["Content-Type"].startswith("text/plain; version=0.0.4")
-        assert "parley_sessions_active" in await response.text()
+        text = await response.text()
+        assert "parley_sessions_active" in text
+        assert 'parley_engine{figure="sessions"} 0.0' in text
 
 
 @pytest.mark.parametrize(

@@ -34,6 +34,7 @@ except RuntimeError:
     logging.getLogger("foreign").error(f"it said {CANARY}")
     logging.getLogger("aiohttp.server").error("Error handling %s", CANARY, exc_info=True)
     logging.getLogger("asyncio").error(f"task failed: {CANARY}")
+    structlog.get_logger("library").error(CANARY, said=CANARY)
 
 async def main():
     logs.report_loop_errors(asyncio.get_running_loop())
@@ -53,11 +54,12 @@ def test_no_line_of_any_code_holds_what_was_said() -> None:
     assert told.returncode == 0, told.stderr
     assert "canary" not in told.stderr + told.stdout
     lines = [json.loads(line) for line in told.stderr.splitlines()]
-    assert len(lines) == 7
+    assert len(lines) == 8
     assert lines[0].items() >= {"event": "turn ended", "samples": 480, "session": "sess_1"}.items()
     assert lines[1]["error"] == "RuntimeError < ValueError"
     assert lines[1]["at"]
-    assert lines[6]["error"] == "ValueError"
+    assert lines[6]["logger"] == "library"
+    assert lines[7]["error"] == "ValueError"
 
 
 def test_sessions_are_counted_by_transport_and_reason() -> None:
@@ -74,6 +76,13 @@ def test_a_replys_stages_are_observed_by_their_names() -> None:
     metrics.reply_ended("completed", {"llm": 0.25, "tts": 0.1})
     assert metrics.value("parley_stage_seconds_sum", stage="llm") == 0.25
     assert b'parley_stage_seconds_bucket{le="0.3",stage="llm"} 1.0' in metrics.render()
+
+
+def test_only_figures_with_known_names_are_shown_of_an_engine() -> None:
+    metrics = Metrics()
+    metrics.engine({"losses": 2.0, "of its own making": 1.0})
+    assert metrics.value("parley_engine", figure="losses") == 2
+    assert b"making" not in metrics.render()
 
 
 async def test_a_blocked_loop_shows() -> None:
