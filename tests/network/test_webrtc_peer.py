@@ -16,6 +16,7 @@ from aiortc.mediastreams import AudioStreamTrack, MediaStreamTrack
 from aiortc.rtcdtlstransport import RTCDtlsTransport
 from aiortc.rtcsctptransport import RTCSctpTransport
 from av import AudioFrame
+from structlog.testing import capture_logs
 
 from server.transport.webrtc import peer as peer_module
 from server.transport.webrtc import receiver, sender, stock
@@ -59,9 +60,12 @@ async def listen(track: MediaStreamTrack, into: list[np.ndarray]) -> None:
 
 
 @asynccontextmanager
-async def call(dcid: int | None = None, setup_timeout: float = 5.0) -> AsyncIterator[Call]:
+async def call(
+    dcid: int | None = None, setup_timeout: float = 5.0, tracks: int = 1
+) -> AsyncIterator[Call]:
     caller = RTCPeerConnection(RTCConfiguration(iceServers=[]))
-    caller.addTrack(AudioStreamTrack())
+    for _ in range(tracks):
+        caller.addTrack(AudioStreamTrack())
     channel = caller.createDataChannel("any label", negotiated=dcid is not None, id=dcid)
     stock.bind(caller, LOOPBACK)
     at_peer: list[str] = []
@@ -153,6 +157,41 @@ async def test_a_caller_who_falls_silent_is_lost(monkeypatch: pytest.MonkeyPatch
         async with asyncio.timeout(3):
             assert await now.peer.ended() == "peer_lost"
         assert time.monotonic() - began < 1.5
+
+
+async def test_sound_that_cannot_be_read_ends_the_call_aloud(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def broken(frame: AudioFrame, missing: int) -> None:
+        raise ValueError("no such layout")
+
+    monkeypatch.setattr(receiver, "_mono", broken)
+    with capture_logs() as lines:
+        async with call() as now, asyncio.timeout(5):
+            assert await now.peer.ended() == "failed"
+    assert [line["event"] for line in lines if line["log_level"] == "error"] == ["call failed"]
+
+
+async def test_of_several_offered_tracks_the_first_alone_is_heard(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    drained: list[MediaStreamTrack] = []
+    drain = receiver.Receiver.drain
+
+    async def noted(self: receiver.Receiver, track: MediaStreamTrack) -> None:
+        drained.append(track)
+        await drain(self, track)
+
+    monkeypatch.setattr(receiver.Receiver, "drain", noted)
+    async with call(tracks=2) as now:
+        assert await now.peer.connected()
+        answer = now.caller.remoteDescription.sdp
+        assert [line for line in answer.splitlines() if line in ("a=sendrecv", "a=inactive")] == [
+            "a=sendrecv",
+            "a=inactive",
+        ]
+        await anext(now.peer.frames())
+        assert len(drained) == 1
 
 
 async def test_an_event_longer_than_the_caller_takes_is_left_out() -> None:

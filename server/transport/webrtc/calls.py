@@ -47,7 +47,7 @@ class Calls:
         Raises:
             ServiceError: the request is no good, or there is no place.
         """
-        text, session = await _read(request)
+        text, session = await self._read(request)
         offer = _offer(text)
         dcid = _channel_id(request.query.get("dcid"))
         asked = session.get("model", "") if session else ""
@@ -93,6 +93,16 @@ class Calls:
         """Waits until every call has let go, a bounded time."""
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=_CLOSING)
+
+    async def _read(self, request: web.Request) -> tuple[str, dict[str, Any] | None]:
+        """The offer's text and the session object beside it, if there is one."""
+        patience = self._settings.limits.setup
+        try:
+            async with asyncio.timeout(patience):
+                return await _read(request)
+        except TimeoutError:
+            message = f"expected the whole request within {patience:g} s"
+            raise bad_request("request_timeout", message, status=408) from None
 
     async def _answer(self, stay: Stay, offer: Offer, dcid: int | None) -> tuple[Peer, str]:
         settings = self._settings

@@ -88,9 +88,9 @@ class Peer:
             await connection.setRemoteDescription(RTCSessionDescription(self._offer.sdp, "offer"))
         except Exception as problem:  # the stack's parser raises whatever its line happens to
             raise OfferError(f"cannot be answered ({type(problem).__name__})") from problem
-        for transceiver in connection.getTransceivers():
-            if transceiver.kind != "audio":
-                transceiver.direction = "inactive"
+        # The first transceiver is that of our sound; it was matched with the first one offered.
+        for transceiver in connection.getTransceivers()[1:]:
+            transceiver.direction = "inactive"
         if dcid is not None and self._offer.channel:
             self._on_channel(connection.createDataChannel("oai-events", negotiated=True, id=dcid))
         stock.bind(connection, self._addresses)
@@ -151,7 +151,7 @@ class Peer:
     # How it lives and ends -----------------------------------------------------------------------
 
     def _on_track(self, track: MediaStreamTrack) -> None:
-        if track.kind == "audio":
+        if track is self._connection.getTransceivers()[0].receiver.track:
             self._start(self._receiver.drain(track))
 
     def _on_channel(self, channel: RTCDataChannel) -> None:
@@ -199,7 +199,15 @@ class Peer:
             self._connected.set_result(connected)
 
     def _start(self, work: Coroutine[None, None, None]) -> None:
-        self._tasks.append(asyncio.create_task(work))
+        task = asyncio.create_task(work)
+        task.add_done_callback(self._report)
+        self._tasks.append(task)
+
+    def _report(self, task: asyncio.Task[None]) -> None:
+        """A task of ours that fails ends the call, aloud."""
+        if not task.cancelled() and (error := task.exception()):
+            log.error("call failed", exc_info=error)
+            self._end("failed")
 
     async def _close(self) -> None:
         for task in self._tasks:
