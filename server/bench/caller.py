@@ -30,7 +30,6 @@ class Caller:
 
     def __init__(self, output_rate: int, rng: np.random.Generator) -> None:
         self.output_rate = output_rate
-        self.frame = round(FRAME * output_rate)
         self.played = 0
         self.spoke_until: float | None = None
         self.first_heard: float | None = None

@@ -18,12 +18,11 @@ from engine.contract import Samples
 class Frame:
     """Sound from the caller, mono at the leg's input rate.
 
-    ``concealed`` samples of it were made up for lost packets; it was ``held`` seconds in the leg.
+    ``concealed`` samples of it were made up for lost packets.
     """
 
     pcm: Samples
     concealed: int = 0
-    held: float = 0.0
 
 
 class Leg(Protocol):
@@ -36,10 +35,6 @@ class Leg(Protocol):
     @property
     def output_rate(self) -> int:
         """Hz, of the samples it takes."""
-
-    @property
-    def frame(self) -> int:
-        """Output samples per frame."""
 
     def frames(self) -> AsyncIterator[Frame]:
         """The caller's sound as it arrives, until the leg ends. One reader only."""

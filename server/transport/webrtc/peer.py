@@ -113,10 +113,6 @@ class Peer:
     def output_rate(self) -> int:
         return sender.RATE
 
-    @property
-    def frame(self) -> int:
-        return sender.FRAME
-
     def frames(self) -> AsyncIterator[Frame]:
         return self._receiver.frames()
 
