@@ -12,7 +12,7 @@ from aiohttp import web
 
 from server import access
 from server.errors import ServiceError, bad_request
-from server.transport.models import known_models, model_objects
+from server.transport.models import default_model, model_objects
 from server.transport.webrtc.calls import MAX_REQUEST, Calls
 from server.transport.websocket import RealtimeSockets
 
@@ -109,12 +109,12 @@ class _About:
         return web.Response(body=self._metrics.render(), headers={"Content-Type": _METRICS_TYPE})
 
     async def models(self, request: web.Request) -> web.Response:
-        listed = model_objects(self._settings.names, self._manager.engine.info)
+        listed = model_objects(self._settings.names, self._manager.info)
         return web.json_response({"object": "list", "data": listed})
 
     async def model(self, request: web.Request) -> web.Response:
         wanted = request.match_info["model"]
-        for model in model_objects(self._settings.names, self._manager.engine.info):
+        for model in model_objects(self._settings.names, self._manager.info):
             if model["id"] == wanted:
                 return web.json_response(model)
         raise bad_request("model_not_found", "model: no such model", "model", 404)
@@ -123,7 +123,7 @@ class _About:
         text = self._templates.get_template("index.html").render(
             title="Parley",
             version=self._version,
-            model=known_models(self._settings.names, self._manager.engine.info)[0],
+            model=default_model(self._settings.names),
         )
         return web.Response(
             text=text, content_type="text/html", headers={"Cache-Control": "no-cache"}

@@ -17,10 +17,19 @@ if TYPE_CHECKING:
     from server.settings import Names
 
 
+def default_model(names: Names) -> str:
+    """The first name that the operator gave, empty where there is none: either is the default."""
+    return next(iter(_named(names)), "")
+
+
+def _named(names: Names) -> list[str]:
+    """Names in the operator's table; patterns have no name of their own."""
+    return [name for name in names.models if "*" not in name]
+
+
 def known_models(names: Names, info: EngineInfo) -> list[str]:
-    """Names that can be asked for, the default first; patterns have no name of their own."""
-    concrete = [name for name in names.models if "*" not in name]
-    return list(dict.fromkeys([*concrete, info.name, *info.models]))
+    """Names that can be asked for, the default first."""
+    return list(dict.fromkeys([*_named(names), info.name, *info.models]))
 
 
 def asked_model(name: str, names: Names, info: EngineInfo) -> str:

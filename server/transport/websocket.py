@@ -117,7 +117,7 @@ class RealtimeSockets:
             ws = await _upgrade(request)
             return await self._serve(ws, stay, owner=False)
         model = asked_model(
-            request.query.get("model", ""), self._settings.names, self._manager.engine.info
+            request.query.get("model", ""), self._settings.names, self._manager.info
         )
         ws = await _upgrade(request)
         try:

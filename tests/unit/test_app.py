@@ -12,6 +12,7 @@ import pytest
 from aiohttp import FormData, web
 from aiohttp.test_utils import TestClient, TestServer
 
+from engine.contract import EngineUnavailable
 from engine.simulated import Simulated
 from server.access import access_of
 from server.app import create_app
@@ -61,6 +62,27 @@ async def test_a_probe_can_tell_starting_from_ready_from_draining() -> None:
         await now.manager.drain(0)
         response = await now.caller.get("/ready")
         assert (response.status, await response.json()) == (503, {"status": "draining"})
+
+
+async def test_before_the_engine_tells_its_facts_callers_are_told_when_to_ask_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def unknown(engine: Simulated) -> None:
+        raise EngineUnavailable("it has not started")
+
+    monkeypatch.setattr(Simulated, "info", property(unknown))
+    async with service(start=False) as now:
+        for answer in (
+            await now.caller.get("/v1/models"),
+            await now.caller.get("/v1/models/parley"),
+            await now.caller.get("/v1/realtime"),
+            await now.caller.post("/v1/realtime/calls", headers=SDP, data=OFFER),
+        ):
+            assert await error(answer) == (503, "engine_not_ready", None)
+            assert int(answer.headers["Retry-After"]) >= 1
+        page = await now.caller.get("/")
+        assert page.status == 200
+        assert 'data-model="parley"' in await page.text()
 
 
 async def test_the_page_and_its_files_are_served() -> None:

@@ -54,7 +54,7 @@ class Calls:
         model = asked_model(
             asked or request.query.get("model", ""),
             self._settings.names,
-            self._manager.engine.info,
+            self._manager.info,
         )
         stay = await self._manager.admit(model=model, paced=True)
         try:
@@ -103,6 +103,8 @@ class Calls:
         except TimeoutError:
             message = f"expected the whole request within {patience:g} s"
             raise bad_request("request_timeout", message, status=408) from None
+        except ConnectionError:
+            raise bad_request("request_incomplete", "the request broke off") from None
 
     async def _answer(self, stay: Stay, offer: Offer, dcid: int | None) -> tuple[Peer, str]:
         settings = self._settings
