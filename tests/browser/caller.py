@@ -6,7 +6,6 @@ import base64
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
-from urllib.parse import urlsplit
 
 import numpy as np
 from playwright.sync_api import Page, Route
@@ -39,8 +38,10 @@ class Caller:
     """One page. :meth:`open` goes to it, with a microphone that :meth:`say` speaks into.
 
     Args:
-        page: a fresh one.
-        errors: what the page itself complained of.
+        page: a fresh one, whose policy lets tests' scripts in.
+
+    Attributes:
+        errors: what failed in the page and was not caught.
     """
 
     def __init__(self, page: Page) -> None:
@@ -50,7 +51,6 @@ class Caller:
         page.on("pageerror", lambda error: self.errors.append(str(error)))
         page.add_init_script(path=HERE / "harness.js")
         page.route("**/static/harness-recorder.js", _serve_recorder)
-        page.route(lambda url: urlsplit(url).path == "/", _allow_recorder)
 
     def open(self, url: str) -> None:
         """Opens the page; what was recorded before is forgotten."""
@@ -112,6 +112,12 @@ class Caller:
             within,
         )
 
+    def stop_reply(self) -> None:
+        """Does what the button does while a reply is heard, and waits until all is quiet."""
+        self.page.evaluate("parley.interrupt()")
+        self.wait(_IDLE, 10)
+        self.pause(0.5)
+
     def ask(self, sound: Samples, listening: float = 60.0) -> tuple[Stretch, list[Caption]]:
         """Says ``sound`` and listens to the reply, for so many seconds at most. Returns when it was
         said and the captions that came of it.
@@ -122,10 +128,13 @@ class Caller:
         self.wait_for_event("output_audio_buffer.started", since)
         until = self.now() + listening * 1000
         self.wait(f"({_IDLE}) || performance.now() > {until}", 2 * listening)
-        self.page.evaluate("parley.interrupt()")
-        self.wait(_IDLE, 10)
-        self.pause(0.5)
+        self.stop_reply()
         return said, [caption for caption in self.captions() if caption.id not in known]
+
+    def state(self) -> dict[str, Any]:
+        """The call's state, as :mod:`web/static/parley.js` describes it."""
+        state: dict[str, Any] = self.page.evaluate("parley.state")
+        return state
 
     def captions(self) -> list[Caption]:
         """The page's captions, both sides', in their order."""
@@ -153,10 +162,3 @@ class Caller:
 
 def _serve_recorder(route: Route) -> None:
     route.fulfill(path=HERE / "recorder-worklet.js", content_type="text/javascript")
-
-
-def _allow_recorder(route: Route) -> None:
-    """The page as it is, but for one thing that its policy lets it do more."""
-    page = route.fetch()
-    policy = page.headers["content-security-policy"] + "; script-src 'self' blob:"
-    route.fulfill(response=page, headers=page.headers | {"content-security-policy": policy})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -48,8 +49,15 @@ def browser(chromium: Chromium) -> Browser:
 
 @pytest.fixture
 def caller(browser: Browser) -> Iterator[Caller]:
+    """A caller for one test."""
+    with calling(browser) as caller:
+        yield caller
+
+
+@contextmanager
+def calling(browser: Browser) -> Iterator[Caller]:
     """A caller with a page of its own, in which nothing may fail."""
-    with browser.new_context() as context:
+    with browser.new_context(bypass_csp=True) as context:
         caller = Caller(context.new_page())
         yield caller
     assert caller.errors == []

@@ -19,7 +19,7 @@ const harness = {
   async open() {
     if (this.context) return;
     this.context = new AudioContext({ sampleRate: RATE });
-    const recorder = await (await fetch("/static/harness-recorder.js")).blob(); // a test can serve no worklet
+    const recorder = await (await fetch("/static/harness-recorder.js")).blob(); // no worklet's own request can be routed
     await this.context.audioWorklet.addModule(URL.createObjectURL(recorder));
     this.mouth = this.context.createGain();
     const noise = this.context.createBufferSource();

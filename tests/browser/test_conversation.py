@@ -20,7 +20,7 @@ from playwright.sync_api import Browser
 from engine.contract import Samples
 from engine.weights import Paths
 from tests.browser.caller import Caller
-from tests.browser.conftest import StolenTime, Tell
+from tests.browser.conftest import StolenTime, Tell, calling
 from tests.browser.recognition import found, recognised
 from tests.browser.recording import RATE, Stretch
 from tests.browser.voices import FACTS, OPEN, spoken
@@ -59,15 +59,13 @@ def conversation(browser: Browser, server: Server) -> Iterator[Conversation]:
     draw = random.Random(SEED)
     questions = draw.sample(sorted(FACTS), 6) + draw.sample(OPEN, 4)
     draw.shuffle(questions)
-    with browser.new_context() as context:
-        caller = Caller(context.new_page())
+    with calling(browser) as caller:
         caller.open(server.url)
         caller.talk()
         stolen = StolenTime()
         turns = [_turn(caller, text, draw.choice(("flite", "hibari"))) for text in questions]
         yield Conversation(turns, stolen.share())
         caller.hang_up()
-    assert caller.errors == []
 
 
 def _turn(caller: Caller, question: str, voice: str) -> Turn:
@@ -100,7 +98,7 @@ def _dictated(caller: Caller, sound: Samples) -> str:
     known = {caption.id for caption in caller.captions()}
     caller.wait_for_frame(caller.say(sound).end)
     caller.wait_for_turn()
-    caller.page.evaluate("parley.interrupt()")
+    caller.stop_reply()
     captions = [caption for caption in caller.captions() if caption.id not in known]
     return " ".join(caption.heard for caption in captions if caption.role == "user")
 

@@ -1,0 +1,63 @@
+"""Networks that let no WebRTC through: the call goes over WebSocket, and the page says so."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from playwright.sync_api import Route
+
+from tests.browser.caller import Caller
+from tests.browser.conftest import Tell
+from tests.browser.voices import spoken
+from tests.serving import Server
+
+pytestmark = [pytest.mark.browser, pytest.mark.weights, pytest.mark.flite]
+
+WITHIN = 5.0
+"""Seconds from the tap to a call that carries sound."""
+
+
+def test_a_page_that_asks_for_a_websocket_holds_a_turn_over_it(
+    caller: Caller, server: Server
+) -> None:
+    caller.open(f"{server.url}?transport=websocket")
+    caller.talk()
+    _hold_a_turn(caller)
+    assert caller.troubles() == {}
+
+
+def test_where_no_media_passes_the_call_is_on_a_websocket_within_five_seconds(
+    caller: Caller, server: Server, tell: Tell
+) -> None:
+    caller.page.route("**/v1/realtime/calls?*", _without_candidates)
+    caller.open(server.url)
+    began = time.monotonic()
+    caller.talk()
+    taken = time.monotonic() - began
+    tell(f"from the tap to a call over WebSocket: {taken:.1f} s")
+    assert taken <= WITHIN
+    title, _, sentence = caller.troubles()["media_blocked"].partition("\n")
+    assert title == "Sound goes over WebSocket"
+    assert "WebRTC" in sentence
+    _hold_a_turn(caller)
+
+
+def _hold_a_turn(caller: Caller) -> None:
+    assert caller.state()["transport"] == "websocket"
+    _, captions = caller.ask(spoken("What is the capital of France?"))
+    asked, answer = captions
+    assert "capital of france" in asked.heard.lower()
+    assert answer.role == "assistant" and answer.state == "final" and answer.heard
+    assert caller.page.evaluate("parley.stats().then(({ turns }) => turns.length)") == 1
+
+
+def _without_candidates(route: Route) -> None:
+    """Both sides' addresses are lost on the way, as if a firewall dropped every packet."""
+    answer = route.fetch(post_data=_unreachable(route.request.post_data or ""))
+    route.fulfill(response=answer, body=_unreachable(answer.text()))
+
+
+def _unreachable(sdp: str) -> str:
+    lines = sdp.split("\r\n")
+    return "\r\n".join(line for line in lines if not line.startswith("a=candidate:"))
