@@ -16,7 +16,6 @@ from msgspec.structs import replace
 
 from engine.cascade.briefing import Briefing, SaidTurns
 from engine.cascade.draft import Drafts
-from engine.cascade.intake import Gap, Intake
 from engine.cascade.listener import Listener
 from engine.cascade.replies import Replies
 from engine.contract import (
@@ -38,6 +37,7 @@ from engine.contract import (
     Settings,
     TurnDetection,
 )
+from engine.intake import Gap, Intake
 from engine.outbox import Outbox
 from engine.turns.echo import EchoGuard
 from engine.turns.machine import CHUNK, RATE
@@ -46,8 +46,8 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
     from engine.cascade.chain import Chain
-    from engine.cascade.intake import Entry
     from engine.contract import Event, Order, Samples
+    from engine.intake import Entry
 
 _ROOM = 10 * RATE
 """Samples of sound that may wait: what is older than ten seconds is not worth hearing."""

@@ -12,10 +12,9 @@ from engine.contract import (
     TurnEnded,
 )
 from engine.simulated.detector import Detector
-from engine.simulated.intake import Heard
 from engine.simulated.options import Options
 from engine.simulated.planner import Said
-from engine.simulated.recording import Recording
+from engine.simulated.recording import Heard, Recording
 from engine.simulated.speech import words
 
 _TURNS = 8

@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 from collections import deque
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 if TYPE_CHECKING:
     from engine.contract import Samples
-    from engine.simulated.intake import Heard
 
 _SECONDS = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """Sound whose first sample is at position ``at``."""
+
+    at: int
+    pcm: Samples
 
 
 class Recording:

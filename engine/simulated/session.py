@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 import msgspec
@@ -35,13 +35,14 @@ from engine.contract import (
     Settings,
     TurnEnded,
 )
+from engine.intake import Entry, Gap, Intake
 from engine.outbox import Outbox
 from engine.remote import HOSTED
 from engine.simulated.echo import Echo
 from engine.simulated.hearing import Hearing
-from engine.simulated.intake import Heard, Intake
 from engine.simulated.options import Options
 from engine.simulated.planner import Draft, Planner, drafted, unknown_voice
+from engine.simulated.recording import Heard
 from engine.simulated.reply import Plan, Reply
 
 _REPLIES = 8
@@ -66,6 +67,7 @@ class SimulatedSession:
         options = shared.options
         self._shared, self._options, self._left = shared, options, left
         self._intake = Intake(int(options.room * options.input_rate))
+        self._heard = 0
         self._outbox = Outbox()
         self._settings: Settings | None = None
         self._context = Context(revision=0)
@@ -90,14 +92,14 @@ class SimulatedSession:
     def hear(self, pcm: Samples) -> int:
         """See ``EngineSession``."""
         self._check()
-        self._intake.hear(pcm)
+        self._intake.put(pcm)
         self._advance()
         return self._intake.room
 
     def order(self, order: Order) -> None:
         """See ``EngineSession``."""
         self._check()
-        self._intake.order(order)
+        self._intake.put(order)
         self._advance()
 
     def events(self) -> AsyncIterator[Event]:
@@ -163,7 +165,7 @@ class SimulatedSession:
         if self._shared.stalled:
             return
         try:
-            taken = self._intake.take(samples)
+            taken = self._placed(self._intake.take(samples))
             for thing in taken if self._options.tick is None else _one_frame(taken, samples):
                 if isinstance(thing, Heard):
                     self._hear(thing)
@@ -174,6 +176,17 @@ class SimulatedSession:
         except _Crash:
             fault = Fault(code="engine_failed", message="the simulated engine was told to crash")
             self.end("engine_failed", fault)
+
+    def _placed(self, entries: Iterable[Entry]) -> Iterator[Heard | Order]:
+        """What was taken, the sound at its position."""
+        for entry in entries:
+            if isinstance(entry, Gap):
+                self._heard += entry.samples
+            elif isinstance(entry, np.ndarray):
+                yield Heard(self._heard, entry)
+                self._heard += len(entry)
+            else:
+                yield entry
 
     def _hear(self, heard: Heard) -> None:
         if self._echo is not None:

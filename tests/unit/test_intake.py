@@ -6,8 +6,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.cascade.intake import Gap, Intake
-from engine.contract import Clear, Samples
+from engine.contract import Clear, Samples, Settings
+from engine.intake import Gap, Intake
 from engine.turns.sound import CallerSound
 
 steps = st.lists(st.one_of(st.integers(1, 60), st.just("order"), st.just("pop")), max_size=80)
@@ -21,11 +21,11 @@ def counting(start: int, count: int) -> Samples:
 def test_every_sample_is_heard_or_its_loss_is_known_in_its_place(
     steps: list[int | str], most: int
 ) -> None:
-    intake, taken, position = Intake(100), 0, 0
+    intake, taken, position, heard = Intake(100), 0, 0, 0
     orders: list[int] = []
 
     def take() -> None:
-        nonlocal position, taken
+        nonlocal heard, position, taken
         entry = intake.pop(most)
         if isinstance(entry, Gap):
             position += entry.samples
@@ -33,6 +33,7 @@ def test_every_sample_is_heard_or_its_loss_is_known_in_its_place(
             assert len(entry) <= most
             assert np.array_equal(entry, counting(position, len(entry)))
             position += len(entry)
+            heard += len(entry)
         elif entry is not None:
             assert orders[taken] == position
             taken += 1
@@ -46,6 +47,8 @@ def test_every_sample_is_heard_or_its_loss_is_known_in_its_place(
         else:
             intake.put(counting(intake.offered, int(step)))
         assert 0 <= intake.room <= 100
+        assert intake.offered == heard + intake.dropped + intake.held
+        assert intake.orders == len(orders) - taken
     for _ in range(400):
         take()
     assert position == intake.offered
@@ -62,6 +65,25 @@ def test_the_oldest_sound_goes_first() -> None:
     pcm = intake.pop(50)
     assert isinstance(pcm, np.ndarray)
     assert pcm[0] == 200
+
+
+def test_so_much_is_taken_and_the_orders_behind_it() -> None:
+    intake = Intake(100)
+    for entry in (Clear(), counting(0, 30), Clear(), counting(30, 30), counting(0, 0)):
+        intake.put(entry)
+    sizes = [len(e) if isinstance(e, np.ndarray) else 0 for e in intake.take(30)]
+    assert sizes == [0, 30, 0]
+    assert list(intake.take(0)) == []
+    assert intake.held == 30
+
+
+def test_settings_can_be_had_before_their_turn() -> None:
+    intake = Intake(100)
+    intake.put(counting(0, 10))
+    intake.put(Settings(id="first"))
+    assert intake.take_settings() == Settings(id="first")
+    assert intake.take_settings() is None
+    assert intake.orders == 0
 
 
 @given(st.lists(st.integers(0, 40), max_size=30), st.integers(0, 400), st.integers(0, 400))

@@ -11,9 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.contract import (
-    Clear,
     Closed,
-    Commit,
     Context,
     EngineError,
     Event,
@@ -27,10 +25,9 @@ from engine.contract import (
 )
 from engine.outbox import Outbox
 from engine.simulated.detector import Detector
-from engine.simulated.intake import Heard, Intake
 from engine.simulated.options import Options, parse
 from engine.simulated.planner import Planner, drafted
-from engine.simulated.recording import Recording
+from engine.simulated.recording import Heard, Recording
 from engine.simulated.speech import laid_over, spoken, words
 
 RATE = 16000
@@ -42,59 +39,6 @@ def noise(*parts: tuple[int, float]) -> Samples:
 
 
 SPEECH = noise((300, 0), (400, 0.3), (900, 0), (30, 0.3), (500, 0), (200, 0.3), (1000, 0))
-
-steps = st.lists(
-    st.one_of(
-        st.tuples(st.just("hear"), st.integers(0, 70)),
-        st.tuples(st.just("take"), st.integers(0, 70)),
-        st.tuples(st.just("order"), st.just(0)),
-    ),
-    max_size=40,
-)
-
-
-@given(steps)
-def test_sound_offered_is_taken_dropped_or_held(steps: list[tuple[str, int]]) -> None:
-    intake = Intake(100)
-    taken = 0
-    for step, samples in steps:
-        if step == "hear":
-            intake.hear(np.zeros(samples, np.float32))
-        elif step == "order":
-            intake.order(Clear())
-        else:
-            got = [thing for thing in intake.take(samples) if isinstance(thing, Heard)]
-            taken += sum(len(heard.pcm) for heard in got)
-            assert sum(len(heard.pcm) for heard in got) <= samples
-        assert intake.offered == taken + intake.dropped + intake.held
-        assert 0 <= intake.held <= 100
-        assert intake.room == 100 - intake.held
-
-
-@given(steps)
-def test_an_order_comes_after_all_sound_before_it_and_before_all_after_it(
-    steps: list[tuple[str, int]],
-) -> None:
-    intake = Intake(100)
-    marks: list[int] = []
-    seen = 0
-    for step, samples in [*steps, ("take", 100)]:
-        if step == "hear":
-            intake.hear(np.zeros(samples, np.float32))
-        elif step == "order":
-            marks.append(intake.offered)
-            intake.order(Commit(turn=str(intake.offered)))
-        else:
-            for thing in intake.take(samples):
-                if isinstance(thing, Heard):
-                    assert thing.at >= seen
-                    seen = thing.at + len(thing.pcm)
-                    assert not marks or seen <= marks[0]
-                else:
-                    assert isinstance(thing, Commit)
-                    assert thing.turn == str(marks.pop(0))
-                    assert seen <= int(thing.turn)
-    assert not marks
 
 
 @given(st.lists(st.integers(1, 4000), max_size=40))
