@@ -34,6 +34,9 @@ if TYPE_CHECKING:
     from server.access import Access
     from server.settings import ServerSettings
 
+_QUIET = 75.0
+"""Seconds that a connection may wait for its next request, or for the rest of one's head; longer
+than the proxies in front of us keep theirs."""
 _SHUTDOWN = 5.0
 """Seconds for open requests to end."""
 
@@ -61,6 +64,7 @@ async def serve(
     runner = web.AppRunner(
         create_app(manager, settings, metrics, rules),
         access_log=None,
+        keepalive_timeout=_QUIET,
         shutdown_timeout=_SHUTDOWN,
     )
     stopping = _Signals()

@@ -106,13 +106,13 @@ async def test_half_a_request_takes_no_place(server: Server, said: str) -> None:
 
 
 async def test_half_an_offer_takes_no_place(server: Server) -> None:
-    head = (
-        "POST /v1/realtime/calls HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/sdp\r\n"
-    )
-    async with connection(server.url, f"{head}Content-Length: 2000\r\n\r\nv=0\r\n"):
+    async with connection(server.url, OFFER):
         await asyncio.sleep(0.2)
         assert server.metric("parley_sessions_active") == 0
+    async with connection(server.url, OFFER) as (reader, _), asyncio.timeout(SETUP + 1.0):
+        assert b" 408 " in await reader.readline()
     await works(server)
+    assert "error" not in {line["level"] for line in server.log_lines()}
 
 
 async def test_an_upgrade_and_then_nothing_is_told_when_it_has_been_idle_too_long(
