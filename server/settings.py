@@ -14,6 +14,7 @@ import tomllib
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
+from urllib.parse import urlsplit
 
 from pydantic import (
     BaseModel,
@@ -45,7 +46,7 @@ _NOT_SETTINGS = ("cache",)
 
 
 class SettingsProblem(Exception):
-    """The settings cannot be used; the message names each key at fault, and never a value."""
+    """The settings cannot be used; the message names each key at fault, and shows no secret."""
 
 
 class _Part(BaseModel):
@@ -93,9 +94,16 @@ class EngineChoice(_Part):
     )
 
     def plain(self) -> dict[str, Any]:
-        """The engine's options as it reads them: only what was set, secrets in the clear."""
-        stages = {"llm": self.llm.plain(), "tts": self.tts.plain()}
-        return self.options | {name: told for name, told in stages.items() if told}
+        """The engine's options as it reads them: only what was set, secrets in the clear.
+
+        What ``options`` say of a stage stands beside what was set of it here, which goes first.
+        """
+        plain = dict(self.options)
+        for name, stage in (("llm", self.llm), ("tts", self.tts)):
+            if told := stage.plain():
+                other = plain.get(name)
+                plain[name] = other | told if isinstance(other, dict) else told
+        return plain
 
 
 class Limits(_Part):
@@ -266,14 +274,33 @@ def load(arguments: Sequence[str]) -> ServerSettings:
 
 
 def shown(settings: ServerSettings) -> dict[str, Any]:
-    """What differs from the defaults, fit for a log: no secret, prompt or engine's option."""
+    """What differs from the defaults, fit for a log: no secret, prompt or engine's option.
+
+    A URL may hold a password or a key, and what an endpoint or engine is told anything at all.
+    """
     plain = settings.model_dump(mode="json", exclude_defaults=True)
     for name in _PROMPTS:
         if name in plain:
             plain[name] = f"{len(plain[name])} characters"
-    if settings.engine.options:
-        plain["engine"]["options"] = sorted(settings.engine.options)
+    engine = plain.get("engine", {})
+    if "options" in engine:
+        engine["options"] = sorted(engine["options"])
+    for stage in (engine[name] for name in ("llm", "tts") if name in engine):
+        if "extra_body" in stage:
+            stage["extra_body"] = sorted(stage["extra_body"])
+        if "url" in stage:
+            stage["url"] = _origin(stage["url"])
     return plain
+
+
+def _origin(url: str) -> str:
+    """The scheme, host and port of ``url``."""
+    try:
+        parts = urlsplit(url)
+        host = parts.netloc.rpartition("@")[2]
+    except ValueError:
+        host = ""
+    return f"{parts.scheme}://{host}" if host else "(not a URL)"
 
 
 def _config_path(arguments: Sequence[str]) -> str | None:

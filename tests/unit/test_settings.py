@@ -88,11 +88,19 @@ def test_secrets_and_prompts_are_not_shown() -> None:
         "--greeting": "say canary",
         "--instructions": "be a canary",
         "--engine.options": '{"script": "canary"}',
+        "--engine.llm.url": "https://user:canary@127.0.0.1:8443/v1?key=canary",
+        "--engine.llm.extra-body": '{"api_key": "canary"}',
+        "--engine.tts.url": "canary@[",
     }
     settings = load([word for option in told.items() for word in option])
     assert settings.engine.llm.key.get_secret_value() == "sk-canary"
     assert "canary" not in str(shown(settings))
     assert shown(settings)["greeting"] == "10 characters"
+    assert shown(settings)["engine"] == {
+        "llm": {"key": "**********", "url": "https://127.0.0.1:8443", "extra_body": ["api_key"]},
+        "tts": {"url": "(not a URL)"},
+        "options": ["script"],
+    }
 
 
 def test_an_engine_is_told_what_was_set_and_nothing_else() -> None:
@@ -100,6 +108,21 @@ def test_an_engine_is_told_what_was_set_and_nothing_else() -> None:
         ["--engine.options", '{"tick": 160}', "--engine.llm.key", "k", "--engine.llm.url", "u"]
     )
     assert settings.engine.plain() == {"tick": 160, "llm": {"key": "k", "url": "u"}}
+
+
+def test_a_stage_keeps_what_the_options_say_of_it() -> None:
+    settings = load(
+        [
+            "--engine.options",
+            '{"llm": {"model": "other", "grammar": "g"}, "tts": {"speed": 1}}',
+            "--engine.llm.model",
+            "m",
+        ]
+    )
+    assert settings.engine.plain() == {
+        "llm": {"model": "m", "grammar": "g"},
+        "tts": {"speed": 1},
+    }
 
 
 def test_stock_names_mean_the_default() -> None:
