@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import signal
 import socket
 import ssl
@@ -57,6 +58,7 @@ async def serve(
         EngineError: the engine cannot be had.
     """
     began = time.monotonic()
+    logs.report_loop_errors(asyncio.get_running_loop())
     log.info("starting", settings=shown(settings))
     metrics = Metrics()
     manager = Manager(engine, settings, metrics)
@@ -92,7 +94,6 @@ class _Signals:
         self.second = asyncio.Event()
         self.gently = False
         self._loop = asyncio.get_running_loop()
-        logs.report_loop_errors(self._loop)
         for number in (signal.SIGINT, signal.SIGTERM):
             self._loop.add_signal_handler(number, self._came, number)
 
@@ -122,12 +123,11 @@ class _Signals:
 
 async def _listen(runner: web.AppRunner, settings: ServerSettings) -> int:
     """Opens the port; returns its number."""
+    context = _tls(settings)
     await runner.setup()
     try:
-        site = web.TCPSite(runner, settings.host, settings.port, ssl_context=_tls(settings))
+        site = web.TCPSite(runner, settings.host, settings.port, ssl_context=context)
         await site.start()
-    except ssl.SSLError as problem:
-        raise CannotListen(f"tls_cert, tls_key: {problem.reason}") from None
     except OSError as problem:
         where = f"{settings.host}:{settings.port}"
         raise CannotListen(f"cannot listen on {where}: {problem.strerror}; see --port") from None
@@ -136,11 +136,22 @@ async def _listen(runner: web.AppRunner, settings: ServerSettings) -> int:
 
 def _tls(settings: ServerSettings) -> ssl.SSLContext | None:
     if settings.tls_cert is not None and settings.tls_key is not None:
-        return server_context(settings.tls_cert, settings.tls_key)
+        for setting, path in (("tls_cert", settings.tls_cert), ("tls_key", settings.tls_key)):
+            if not os.access(path, os.R_OK):
+                raise CannotListen(f"{setting}: cannot read {path}")
+        try:
+            return server_context(settings.tls_cert, settings.tls_key)
+        except OSError as problem:
+            raise CannotListen(f"tls_cert, tls_key: {problem.strerror}") from None
     if settings.tls == "self-signed":
+        folder = state_folder() / "tls"
         addresses = (address for _, address in machine_addresses())
         names = (socket.gethostname(), *settings.allowed_hosts, *addresses)
-        return server_context(*self_signed(state_folder() / "tls", names))
+        try:
+            return server_context(*self_signed(folder, names))
+        except OSError as problem:
+            reason = problem.strerror
+            raise CannotListen(f"tls: cannot keep a certificate in {folder}: {reason}") from None
     return None
 
 
