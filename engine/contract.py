@@ -55,19 +55,20 @@ class _Tagged(Struct, frozen=True, omit_defaults=True, tag=True):
 
 
 class Abilities(_Plain, frozen=True):
-    """What an engine can do; the server branches on these facts, never on a name."""
+    """What an engine can do; whoever is on this side branches on these facts, never on a name."""
 
     text: bool = False
     """It accepts typed user text."""
     tools: bool = False
+    """It calls tools; one that does not is given none."""
     transcripts: bool = False
     """It says what the caller said."""
     instructions: bool = False
-    """Instructions and voice may change while a session runs."""
+    """Instructions and voice may change while a session runs, not only at its start."""
     silent_context: bool = False
-    """``Append`` of instructions or thinking that is not spoken."""
+    """It takes ``Append`` of instructions or thinking that is not spoken."""
     drafts: bool = False
-    """It prepares replies ahead of ``Respond``."""
+    """It prepares replies ahead of ``Respond``; it makes more than is heard."""
 
 
 class EngineInfo(_Plain, frozen=True):
@@ -84,7 +85,7 @@ class EngineInfo(_Plain, frozen=True):
     capacity: int = 1
     """Sessions at once."""
     longest_session: float | None = None
-    """Seconds, or None for no limit."""
+    """Seconds after which it closes a session as ``too_long``, or None for no limit."""
     ahead: float = 10.0
     """A reply runs at most this many seconds ahead of what ``Played`` has reported."""
     can: Abilities = Abilities()

@@ -15,9 +15,9 @@ from engine.contract import Message, Samples, Tool, ToolUse, Usage
 
 
 class StageError(Exception):
-    """A stage failed: ``stage`` is ``stt``, ``llm`` or ``tts``; the message is fit for an operator.
+    """A stage failed: ``stage`` is ``stt``, ``judge``, ``llm`` or ``tts``.
 
-    Neither ever holds what was said.
+    The message is fit for an operator; neither ever holds what was said.
     """
 
     def __init__(self, stage: str, message: str) -> None:
