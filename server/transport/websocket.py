@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from server.stay import Stay
 
 MAX_MESSAGE = 20 * 1024 * 1024
-"""Bytes per event, as long as OpenAI takes."""
+"""Bytes per message: more than any event may have, so that one too long is answered as such."""
 _QUEUED_EVENTS = 4_096
 _QUEUED_BYTES = 32 * 1024 * 1024
 _FLUSH = 2.0

@@ -69,17 +69,6 @@ def test_an_update_that_the_engine_refuses_names_the_wire_field_and_the_event() 
     assert bench.client.events[-1]["session"]["audio"]["output"]["voice"] == "anna"
 
 
-def test_an_update_that_the_session_refuses_leaves_no_trace() -> None:
-    bench = Bench()
-    bench.session.ended = True
-    changed = {"type": "realtime", "instructions": "x"}
-    assert error(bench, "session.update", session=changed)["code"] == "session_ended"
-    bench.session.ended = False
-    update(bench)
-    bench.session.apply()
-    assert bench.client.events[-1]["session"]["instructions"] == ""
-
-
 def test_the_voice_stands_once_it_was_heard() -> None:
     bench = Bench()
     update(bench, audio={"output": {"voice": "alloy"}})
