@@ -46,6 +46,7 @@ class Speaking:
         self._tell = tell
         self._order = order
         self._rate = info.output_rate
+        self._calls_tools = info.can.tools
         self._replies = Replies(conversation, tell, info.output_rate)
         self._sounding: dict[str, str] = {}
 
@@ -90,7 +91,7 @@ class Speaking:
                 modality=reply.modality,
                 messages=None if request.input is None else _messages(request.input),
                 instructions=request.instructions,
-                tools=request.tools,
+                tools=request.tools if self._calls_tools else None,
                 tool_choice=request.tool_choice or settings.tool_choice,
                 voice=request.voice,
                 max_tokens=reply.max_tokens,

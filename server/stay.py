@@ -12,6 +12,7 @@ import contextlib
 import time
 from collections import deque
 from collections.abc import Callable, Coroutine
+from math import inf
 from typing import Protocol
 
 import structlog
@@ -92,7 +93,8 @@ class Stay:
         rate = info.output_rate
         self._paced = Paced(rate, round(FRAME * rate)) if paced else None
         self._engine = engine
-        self._limits = settings.limits
+        self._idle = settings.limits.idle
+        self._longest = min(settings.limits.session, info.longest_session or inf)
         self._pacer = pacer
         self._metrics = metrics
         self._subscribers: list[Subscriber] = []
@@ -117,7 +119,7 @@ class Stay:
             model=model,
             names=settings.names,
             paced=paced,
-            expires_at=int(time.time() + settings.limits.session),
+            expires_at=int(time.time() + self._longest),
         )
         self._log = log.bind(session=self.id)
 
@@ -218,9 +220,9 @@ class Stay:
             self._pacer.wake()
             if self._caught_up():
                 self._roomy.set()
-            if now - self._began > self._limits.session * 1e9:
+            if now - self._began > self._longest * 1e9:
                 await self.end("session_expired")
-            elif now - self._active > self._limits.idle * 1e9:
+            elif now - self._active > self._idle * 1e9:
                 await self.end("idle_timeout")
 
     async def _hear(self, leg: Leg) -> None:
