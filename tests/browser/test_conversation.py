@@ -27,7 +27,7 @@ from tests.browser.voices import FACTS, OPEN, spoken
 from tests.serving import Server
 from tests.sounds import error_rate, librivox, words
 
-pytestmark = [pytest.mark.browser, pytest.mark.weights, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.browser, pytest.mark.weights, pytest.mark.flite, pytest.mark.timeout(300)]
 
 SEED = int(os.environ.get("SEED", time.time_ns() % 10**6))
 """Of the questions that are drawn; printed, and set by the environment to have them again."""
