@@ -72,7 +72,7 @@ class Metrics:
             buckets=_LAG_BUCKETS,
             registry=registry,
         )
-
+        self._tasks = Gauge("parley_tasks", "Tasks of the media loop.", registry=registry)
         self._engine = Gauge(
             "parley_engine", "The engine's own figures.", ["figure"], registry=registry
         )
@@ -112,6 +112,9 @@ class Metrics:
     def lagged(self, seconds: float) -> None:
         self._lag.observe(seconds)
 
+    def tasks(self, count: int) -> None:
+        self._tasks.set(count)
+
     def engine(self, figures: Mapping[str, float]) -> None:
         """What the engine says of itself now."""
         for name in _ENGINE:
@@ -128,9 +131,10 @@ class Metrics:
 
 
 async def watch_loop(metrics: Metrics) -> None:
-    """Measures, until cancelled, how late the running loop wakes its tasks."""
+    """Measures, until cancelled, how late the running loop wakes its tasks, and counts them."""
     loop = asyncio.get_running_loop()
     while True:
         due = loop.time() + _LAG_PERIOD
         await asyncio.sleep(_LAG_PERIOD)
         metrics.lagged(max(0.0, loop.time() - due))
+        metrics.tasks(len(asyncio.all_tasks(loop)))

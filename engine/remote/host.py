@@ -45,6 +45,9 @@ from engine.remote.link import Link
 
 _ALIVE = 0.1
 """Seconds between two signs of life."""
+_NICENESS = 10
+"""Added to this process's: a model that waits a little delays one answer; a frame that waits is a
+gap, or has the browser buffer more. The media loop goes first."""
 _FIGURES = 10
 """Signs of life between two sets of figures."""
 
@@ -232,6 +235,7 @@ def _end_with_parent() -> None:
 
 def main() -> None:
     """Runs the process."""
+    os.nice(_NICENESS)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()
     asyncio.run(_main(socket.socket(fileno=int(sys.argv[1]))))

@@ -15,20 +15,17 @@ from tests.serving import Server
 pytestmark = [pytest.mark.browser, pytest.mark.weights, pytest.mark.flite]
 
 RELOADS = 10
-SLACK = {"server threads": 6}
-"""Fewer than one a call: asyncio's pool fills as it is used, and an encoder that a call has left
-keeps its threads until Python next collects cycles.
-"""
+SLACK = {"server threads": 2}
+"""The pool that reads files for asyncio, of cores + 4 threads, may still be filling."""
 
 
 def test_after_ten_reloads_no_more_is_held_than_after_the_first_call(
     caller: Caller, server: Server, tell: Tell
 ) -> None:
     first, *later = [_held_after_a_call(caller, server) for _ in range(1 + RELOADS)]
-    least = {what: min(held[what] for held in later) for what in first}
-    tell(f"held after a call: {first}; after {RELOADS} more: {later[-1]}, at least {least}")
+    tell(f"held after a call: {first}; after {RELOADS} more: {later[-1]}")
     assert first["sessions"] == later[-1]["sessions"] == 0
-    assert all(least[what] <= first[what] + SLACK.get(what, 0) for what in first)
+    assert all(later[-1][what] <= first[what] + SLACK.get(what, 0) for what in first)
 
 
 def _held_after_a_call(caller: Caller, server: Server) -> dict[str, float]:
@@ -46,7 +43,12 @@ def _held(caller: Caller, server: Server) -> dict[str, float]:
     until = time.monotonic() + 5
     while server.metric("parley_sessions_active") and time.monotonic() < until:
         time.sleep(0.1)
-    return {"sessions": server.metric("parley_sessions_active")} | {
+    time.sleep(1)  # The figures of the engine and the loop are at most so old.
+    return {
+        "sessions": server.metric("parley_sessions_active"),
+        "engine sessions": server.metric("parley_engine", figure="sessions"),
+        "tasks": server.metric("parley_tasks"),
+    } | {
         f"{name} {kind}": count
         for name, pid in (("server", server.pid), ("engine", server.engine_pid))
         for kind, count in (

@@ -68,7 +68,7 @@ class Sender(MediaStreamTrack):
 
     def __init__(self) -> None:
         super().__init__()
-        self._encoder = _encoder()
+        self._encoder: AudioCodecContext | None = _encoder()
         self._timeline = Timeline(FRAME, RATE)
         self._rest = np.zeros(0, np.float32)
         self._packets: deque[Packet[AudioStream]] = deque(maxlen=_HELD)
@@ -80,21 +80,22 @@ class Sender(MediaStreamTrack):
 
     def send(self, pcm: Samples) -> None:
         """Encodes sound and has it sent in this turn of the event loop."""
-        if self.readyState != "live":
+        encoder = self._encoder
+        if encoder is None:
             return
         sound = np.concatenate([self._rest, pcm])
         whole = len(sound) - len(sound) % FRAME
         for start in range(0, whole, FRAME):
-            self._encode(sound[start : start + FRAME])
+            self._encode(encoder, sound[start : start + FRAME])
         self._rest = sound[whole:]
         self._arrived.set()
 
-    def _encode(self, pcm: Samples) -> None:
+    def _encode(self, encoder: AudioCodecContext, pcm: Samples) -> None:
         frame = AudioFrame(format="flt", layout="mono", samples=FRAME)
         frame.planes[0].update(pcm.tobytes())
         frame.sample_rate = RATE
         self.dropped += len(self._packets) == _HELD
-        for packet in self._encoder.encode(frame):
+        for packet in encoder.encode(frame):
             packet.pts = self._timeline.stamp(time.monotonic_ns())
             packet.time_base = Fraction(1, RATE)
             self._packets.append(packet)
@@ -117,7 +118,9 @@ class Sender(MediaStreamTrack):
         return self._packets.popleft()
 
     def stop(self) -> None:
+        """Ends the track; its encoder's threads go at once, not when the call is collected."""
         super().stop()
+        self._encoder = None
         self._arrived.set()
 
 
