@@ -25,7 +25,7 @@ from engine.contract import (
     Settings,
     TurnDetection,
 )
-from tests.contract.cases import silence, speech
+from tests.contract.cases import ECHO, Case, silence
 
 AnEvent = TypeVar("AnEvent")
 
@@ -35,9 +35,12 @@ MANUAL = TurnDetection(kind="none")
 class Caller:
     """One session and everything it has told; ``plays``: sound is played as soon as it comes."""
 
-    def __init__(self, session: EngineSession, info: EngineInfo, *, plays: bool = True) -> None:
+    def __init__(
+        self, session: EngineSession, info: EngineInfo, case: Case = ECHO, *, plays: bool = True
+    ) -> None:
         self.session = session
         self.info = info
+        self.case = case
         self.plays = plays
         self.events: list[Event] = []
         self.offered = 0
@@ -80,18 +83,31 @@ class Caller:
             while self.session.room < samples:  # noqa: ASYNC110 - the contract has no event for it
                 await asyncio.sleep(0.01)
 
-    async def speak(self, seconds: float = 0.4) -> None:
+    async def say(self, seconds: float) -> None:
+        """Says something for ``seconds`` or as long as the engine needs."""
+        await self.offer(self.case.speech(seconds, self.info.input_rate))
+
+    async def click(self) -> None:
+        """Makes a sound too short for speech."""
+        rate, seconds = self.info.input_rate, self.case.click
+        await self.offer(self.case.speech(seconds, rate)[: int(seconds * rate)])
+
+    async def pause(self, seconds: float) -> None:
+        """Is silent."""
+        await self.offer(silence(seconds, self.info.input_rate))
+
+    async def speak(self) -> None:
         """Says something and is silent after it."""
-        await self.offer(speech(seconds, self.info.input_rate))
-        await self.offer(silence(0.8, self.info.input_rate))
+        await self.say(0.4)
+        await self.pause(0.8)
 
     def of(self, kind: type[AnEvent]) -> list[AnEvent]:
         """The events of a kind so far."""
         return [event for event in self.events if isinstance(event, kind)]
 
-    async def until(self, kind: type[AnEvent], count: int = 1, within: float = 5.0) -> AnEvent:
+    async def until(self, kind: type[AnEvent], count: int = 1) -> AnEvent:
         """The ``count``-th event of a kind; fails if it does not come in time."""
-        async with asyncio.timeout(within), self._news:
+        async with asyncio.timeout(self.case.patience), self._news:
             await self._news.wait_for(lambda: len(self.of(kind)) >= count)
         return self.of(kind)[count - 1]
 

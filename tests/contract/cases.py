@@ -2,12 +2,44 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from functools import cache
+from typing import Any, TypeAlias
 
 import numpy as np
+import pytest
 
 from engine.contract import Samples
+from tests.sounds import SENTENCES, hibari
+
+Sound: TypeAlias = Callable[[float, int], Samples]
+"""Makes sound of some seconds at a rate."""
+
+
+def silence(seconds: float, rate: int) -> Samples:
+    """Nothing said."""
+    return np.zeros(int(seconds * rate), np.float32)
+
+
+def tone(seconds: float, rate: int) -> Samples:
+    """What the simulated engines take for speech."""
+    at = np.arange(int(seconds * rate))
+    return (0.3 * np.sin(2 * np.pi * 300 * at / rate)).astype(np.float32)
+
+
+def sentence(seconds: float, rate: int) -> Samples:
+    """A whole sentence, longer than ``seconds``: what holds no words is no turn."""
+    whole = _sentence(rate)
+    assert len(whole) >= seconds * rate
+    return whole
+
+
+@cache
+def _sentence(rate: int) -> Samples:
+    spoken = hibari(SENTENCES[0], rate)
+    heard = np.flatnonzero(np.abs(spoken) > 0.02)
+    return spoken[heard[0] : heard[-1] + 1]
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,6 +49,13 @@ class Case:
     name: str
     engine: str
     options: dict[str, Any] = field(default_factory=dict)
+    speech: Sound = tone
+    """What it takes for speech, of at least some seconds."""
+    click: float = 0.02
+    """Seconds of its speech that can be heard and are too short for any."""
+    patience: float = 5.0
+    """Seconds within which it has done what is asked of it."""
+    marks: tuple[pytest.MarkDecorator, ...] = ()
 
     @property
     def told(self) -> bool:
@@ -43,16 +82,23 @@ SCRIPTED = Case(
 )
 UNCLOCKED = Case("unclocked", "simulated", _QUICK | {"replies": "by_itself"})
 CLOCKED = Case("clocked", "simulated", _QUICK | {"replies": "by_itself", "tick": 1280})
+CASCADE = Case(
+    "cascade",
+    "cascade",
+    {"ahead": 1.0},
+    speech=sentence,
+    click=0.05,
+    patience=20.0,
+    marks=(pytest.mark.weights,),
+)
 
-CASES = (ECHO, SCRIPTED, UNCLOCKED, CLOCKED)
+SIMULATED = (ECHO, SCRIPTED, UNCLOCKED, CLOCKED)
+CASES = (*SIMULATED, CASCADE)
+TOLD = tuple(case for case in CASES if case.told)
 
 
-def speech(seconds: float, rate: int) -> Samples:
-    """What these engines take for speech."""
-    at = np.arange(int(seconds * rate))
-    return (0.3 * np.sin(2 * np.pi * 300 * at / rate)).astype(np.float32)
-
-
-def silence(seconds: float, rate: int) -> Samples:
-    """Nothing said."""
-    return np.zeros(int(seconds * rate), np.float32)
+def on(*cases: Case) -> pytest.MarkDecorator:
+    """Tries a test on each of ``cases``."""
+    return pytest.mark.parametrize(
+        "case", [pytest.param(case, id=case.name, marks=case.marks) for case in cases]
+    )

@@ -1,4 +1,4 @@
-"""Engines for the contract's tests: one of each case and border, started once for all of them."""
+"""Engines for the contract's tests: one of each case and border, started when first needed."""
 
 from __future__ import annotations
 
@@ -12,11 +12,12 @@ import pytest_asyncio
 from engine import registry
 from engine.contract import Closed, Engine
 from tests.contract.caller import Caller
-from tests.contract.cases import CASES, Case
+from tests.contract.cases import Case
 
 BORDERS = ("direct", "across")
 
 Call: TypeAlias = Callable[..., Coroutine[Any, Any, Caller]]
+EngineOf: TypeAlias = Callable[[Case, str], Coroutine[Any, Any, Engine]]
 
 
 @asynccontextmanager
@@ -31,14 +32,18 @@ async def running(case: Case, border: str, **options: Any) -> AsyncIterator[Engi
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
-async def engines() -> AsyncIterator[dict[tuple[str, str], Engine]]:
-    """Every case on both sides of the border."""
+async def engine_of() -> AsyncIterator[EngineOf]:
+    """Gives the one engine of a case and border: a run without the weights loads no models."""
     async with AsyncExitStack() as stack:
-        yield {
-            (case.name, border): await stack.enter_async_context(running(case, border))
-            for case in CASES
-            for border in BORDERS
-        }
+        engines: dict[tuple[str, str], Engine] = {}
+
+        async def started(case: Case, border: str) -> Engine:
+            if (case.name, border) not in engines:
+                engine = await stack.enter_async_context(running(case, border))
+                engines[case.name, border] = engine
+            return engines[case.name, border]
+
+        yield started
 
 
 @pytest.fixture(params=BORDERS)
@@ -47,19 +52,19 @@ def border(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
-@pytest.fixture
-def engine(engines: dict[tuple[str, str], Engine], case: Case, border: str) -> Engine:
+@pytest_asyncio.fixture(loop_scope="session")
+async def engine(engine_of: EngineOf, case: Case, border: str) -> Engine:
     """The engine of the test's case and border."""
-    return engines[case.name, border]
+    return await engine_of(case, border)
 
 
 @pytest_asyncio.fixture(loop_scope="session")
-async def call(engine: Engine) -> AsyncIterator[Call]:
+async def call(engine: Engine, case: Case) -> AsyncIterator[Call]:
     """Opens sessions, which are closed at the end; every one of them must have kept its replies."""
     callers: list[Caller] = []
 
     async def open_one(*, plays: bool = True) -> Caller:
-        callers.append(Caller(await engine.open(), engine.info, plays=plays))
+        callers.append(Caller(await engine.open(), engine.info, case, plays=plays))
         return callers[-1]
 
     yield open_one

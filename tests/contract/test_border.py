@@ -34,7 +34,7 @@ from engine.remote.link import Link
 from engine.remote.proxy import RemoteEngine
 from engine.remote.session import RemoteSession
 from tests.contract.caller import Caller
-from tests.contract.cases import speech
+from tests.contract.cases import tone
 
 pytestmark = [pytest.mark.asyncio(loop_scope="session")]
 
@@ -122,11 +122,11 @@ async def test_who_fills_the_link_is_ended_and_who_sends_little_is_not() -> None
     with contextlib.suppress(SessionEnded):
         for _ in range(8):
             greedy.order(order)
-            modest.hear(speech(0.02, 16000))
+            modest.hear(tone(0.02, 16000))
             modest.order(Played(reply="r", samples=1))
             await asyncio.sleep(0)
     assert isinstance((await events_of(greedy))[-1], Closed)
-    modest.hear(speech(0.02, 16000))
+    modest.hear(tone(0.02, 16000))
     assert not lost
     link.abort("over")
     theirs.close()
@@ -179,7 +179,7 @@ async def test_a_session_that_is_stuck_is_ended_and_the_others_go_on(
     async with started("wedged", capacity=2) as engine:
         stuck, other = await engine.open(), Caller(await engine.open(), engine.info)
         await other.settle()
-        sound = speech(0.02, engine.info.input_rate)
+        sound = tone(0.02, engine.info.input_rate)
         with contextlib.suppress(SessionEnded):
             for _ in range(200):
                 stuck.hear(sound)

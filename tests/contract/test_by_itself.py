@@ -18,15 +18,13 @@ from engine.contract import (
     Respond,
     Settings,
 )
-from tests.contract.cases import CASES, CLOCKED, UNCLOCKED, silence, speech
+from tests.contract.cases import CASES, CLOCKED, UNCLOCKED, on, silence, tone
 from tests.contract.conftest import Call
 
 pytestmark = [pytest.mark.asyncio(loop_scope="session")]
-by_itself = pytest.mark.parametrize(
-    "case", [case for case in CASES if not case.told], ids=lambda case: case.name
-)
-clocked = pytest.mark.parametrize("case", [CLOCKED], ids=["clocked"])
-unclocked = pytest.mark.parametrize("case", [UNCLOCKED], ids=["unclocked"])
+by_itself = on(*(case for case in CASES if not case.told))
+clocked = on(CLOCKED)
+unclocked = on(UNCLOCKED)
 
 
 @by_itself
@@ -69,7 +67,7 @@ async def test_a_reply_that_is_ordered_all_the_same_fails(call: Call) -> None:
 async def test_a_cancelled_segment_is_silent_to_its_end(call: Call) -> None:
     caller = await call()
     await caller.settle()
-    await caller.offer(speech(0.3, caller.info.input_rate))
+    await caller.offer(tone(0.3, caller.info.input_rate))
     started = await caller.until(ReplyStarted)
     caller.order(Cancel(reply=started.reply))
     await caller.speak()
@@ -83,7 +81,7 @@ async def test_a_cancelled_segment_is_silent_to_its_end(call: Call) -> None:
 async def test_each_piece_comes_back_at_once(call: Call) -> None:
     caller = await call()
     await caller.settle()
-    piece = speech(0.02, caller.info.input_rate)
+    piece = tone(0.02, caller.info.input_rate)
     for count in range(1, 6):
         caller.session.hear(piece)
         heard = (await caller.until(ReplyAudio, count)).pcm
@@ -94,7 +92,7 @@ async def test_each_piece_comes_back_at_once(call: Call) -> None:
 async def test_an_echo_runs_no_further_ahead_of_playout_than_stated(call: Call) -> None:
     caller = await call(plays=False)
     await caller.settle()
-    await caller.offer(speech(1.5, caller.info.input_rate))
+    await caller.offer(tone(1.5, caller.info.input_rate))
     await caller.offer(silence(0.5, caller.info.input_rate))
     await caller.until(ReplyEnded)
     sound = caller.sound(caller.of(ReplyStarted)[0].reply)

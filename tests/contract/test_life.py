@@ -32,12 +32,13 @@ from engine.contract import (
 )
 from engine.remote.proxy import RemoteEngine
 from tests.contract.caller import Caller
-from tests.contract.cases import CASES, CLOCKED, ECHO, UNCLOCKED, Case, speech
+from tests.contract.cases import CASES, CLOCKED, ECHO, SIMULATED, UNCLOCKED, Case, on, tone
 from tests.contract.conftest import Call, running
 
 pytestmark = [pytest.mark.asyncio(loop_scope="session")]
-every = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-echo = pytest.mark.parametrize("case", [ECHO], ids=["echo"])
+every = on(*CASES)
+simulated = on(*SIMULATED)
+echo = on(ECHO)
 
 
 @contextlib.asynccontextmanager
@@ -79,7 +80,7 @@ async def test_an_engine_that_does_not_run_takes_nobody(case: Case, border: str)
         await engine.stop()
 
 
-@every
+@simulated
 async def test_sound_that_is_not_a_number_ends_its_reply_and_nothing_else(
     case: Case, border: str
 ) -> None:
@@ -109,7 +110,7 @@ async def test_a_crash_is_told_within_two_seconds_and_the_engine_comes_back() ->
         before = engine.pid
         began = time.monotonic()
         with contextlib.suppress(SessionEnded):
-            await caller.offer(speech(0.4, engine.info.input_rate))
+            await caller.offer(tone(0.4, engine.info.input_rate))
         closed = await caller.ended(2.0)
         assert time.monotonic() - began < 2.0
         assert closed.reason == "engine_lost"
@@ -131,7 +132,7 @@ async def test_a_crash_without_a_border_ends_the_session() -> None:
     async with running(ECHO, "direct", faults=[{"kind": "crash", "after": 0.3}]) as engine:
         caller = Caller(await engine.open(), engine.info)
         with contextlib.suppress(SessionEnded):
-            await caller.offer(speech(0.4, engine.info.input_rate))
+            await caller.offer(tone(0.4, engine.info.input_rate))
         closed = await caller.ended()
         assert closed.reason == "engine_failed"
         assert [fault.code for fault in caller.of(Fault)] == ["engine_failed"]
@@ -143,7 +144,7 @@ async def test_an_engine_that_takes_no_sound_is_found_by_the_watchdog() -> None:
         began = time.monotonic()
         with contextlib.suppress(SessionEnded):
             while time.monotonic() - began < 4.0:
-                caller.session.hear(speech(0.02, engine.info.input_rate))
+                caller.session.hear(tone(0.02, engine.info.input_rate))
                 await asyncio.sleep(0.02)
         closed = await caller.ended()
         assert closed.reason == "engine_lost"
@@ -164,9 +165,9 @@ async def test_a_process_whose_loop_is_blocked_is_found_by_the_watchdog() -> Non
 
 async def test_a_quiet_caller_is_no_stall() -> None:
     async with lively(replies="by_itself", tick=1280) as (engine, caller):
-        await caller.offer(speech(0.05, engine.info.input_rate))
+        await caller.offer(tone(0.05, engine.info.input_rate))
         await asyncio.sleep(1.2)
-        await caller.offer(speech(0.05, engine.info.input_rate))
+        await caller.offer(tone(0.05, engine.info.input_rate))
         assert not caller.of(Closed)
         assert engine.figures()["losses"] == 0
 
@@ -219,7 +220,7 @@ async def test_a_process_ends_with_its_parent() -> None:
 async def test_events_that_nobody_reads_end_the_session(border: str) -> None:
     async with running(UNCLOCKED, border, ahead=1000.0, threshold=0.0) as engine:
         session = await engine.open()
-        second = speech(1.0, engine.info.input_rate)
+        second = tone(1.0, engine.info.input_rate)
         with contextlib.suppress(SessionEnded):
             for _ in range(400):
                 session.hear(second)
@@ -242,7 +243,7 @@ async def test_an_opening_that_is_given_up_takes_no_place() -> None:
         await Caller(await engine.open(), engine.info).close()
 
 
-@pytest.mark.parametrize("case", [ECHO, CLOCKED], ids=["echo", "clocked"])
+@on(ECHO, CLOCKED)
 async def test_fifty_sessions_leave_nothing_behind(case: Case, engine: Engine, border: str) -> None:
     async def stay() -> None:
         caller = Caller(await engine.open(), engine.info)

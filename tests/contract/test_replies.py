@@ -19,16 +19,15 @@ from engine.contract import (
     Respond,
     Settings,
     Text,
-    TurnEnded,
+    TranscriptCompleted,
 )
 from tests.contract.caller import MANUAL, Caller
-from tests.contract.cases import CASES, speech
+from tests.contract.cases import ECHO, SCRIPTED, TOLD, on
 from tests.contract.conftest import Call
 
-pytestmark = [
-    pytest.mark.asyncio(loop_scope="session"),
-    pytest.mark.parametrize("case", [c for c in CASES if c.told], ids=lambda case: case.name),
-]
+pytestmark = [pytest.mark.asyncio(loop_scope="session")]
+told = on(*TOLD)
+simulated = on(ECHO, SCRIPTED)
 
 LONG = "One two three four five six seven eight nine ten eleven twelve."
 
@@ -37,13 +36,23 @@ async def asked(call: Call, *, plays: bool = True) -> Caller:
     """A caller whose turn ``mine`` stands in context revision 1."""
     caller = await call(plays=plays)
     await caller.settle(Settings(id="one", turns=MANUAL))
-    await caller.offer(speech(0.6, caller.info.input_rate))
-    said = Message(role="user", parts=(Text(text="Say something, please."),))
+    await caller.say(0.6)
+    said = Message(role="user", parts=(Text(text="What is the capital of France?"),))
     caller.order(Commit(turn="mine"), Context(revision=1, messages=(said,)))
-    await caller.until(TurnEnded)
+    await caller.until(TranscriptCompleted)
     return caller
 
 
+def check_words(caller: Caller) -> None:
+    """Fails unless there are words, one after the other, within the sound of reply ``r``."""
+    words = caller.of(ReplyText)
+    assert words
+    assert all(word.start <= word.end for word in words)
+    assert all(a.end <= b.start for a, b in pairwise(words))
+    assert 0 <= words[0].start < words[-1].end <= len(caller.sound("r"))
+
+
+@simulated
 async def test_words_lie_end_to_end_over_exactly_the_sound_that_is_sent(call: Call) -> None:
     caller = await asked(call)
     caller.order(Respond(reply="r", revision=1, turn="mine"))
@@ -53,16 +62,28 @@ async def test_words_lie_end_to_end_over_exactly_the_sound_that_is_sent(call: Ca
     assert words[0].start == 0
     assert all(a.end == b.start for a, b in pairwise(words))
     assert words[-1].end == len(caller.sound("r")) > 0
+
+
+@told
+async def test_a_reply_names_its_turn_and_speaks_its_words_in_order(call: Call) -> None:
+    caller = await asked(call)
+    caller.order(Respond(reply="r", revision=1, turn="mine"))
+    ended = await caller.until(ReplyEnded)
+    assert ended.reason == "completed"
     assert caller.of(ReplyStarted)[0].turn == "mine"
+    check_words(caller)
 
 
+@told
 async def test_what_is_to_be_said_word_for_word_is(call: Call) -> None:
     caller = await asked(call)
     caller.order(Respond(reply="r", revision=1, verbatim=LONG))
     await caller.until(ReplyEnded)
     assert caller.text("r") == LONG
+    check_words(caller)
 
 
+@told
 async def test_a_text_reply_makes_no_sound(call: Call) -> None:
     caller = await asked(call)
     caller.order(Respond(reply="r", revision=1, modality="text", verbatim=LONG))
@@ -72,6 +93,7 @@ async def test_a_text_reply_makes_no_sound(call: Call) -> None:
     assert all(word.start == word.end == 0 for word in caller.of(ReplyText))
 
 
+@told
 async def test_a_reply_runs_no_further_ahead_of_playout_than_stated(call: Call) -> None:
     caller = await asked(call, plays=False)
     ahead = int(caller.info.ahead * caller.info.output_rate)
@@ -86,6 +108,7 @@ async def test_a_reply_runs_no_further_ahead_of_playout_than_stated(call: Call) 
     assert not caller.of(ReplyEnded)
 
 
+@told
 async def test_a_cancelled_reply_ends_at_once_and_nothing_follows(call: Call) -> None:
     caller = await asked(call, plays=False)
     caller.order(Respond(reply="r", revision=1, verbatim=LONG))
@@ -98,12 +121,14 @@ async def test_a_cancelled_reply_ends_at_once_and_nothing_follows(call: Call) ->
     assert len(caller.events) == count
 
 
+@told
 async def test_a_reply_can_be_cancelled_as_soon_as_it_was_asked_for(call: Call) -> None:
     caller = await asked(call, plays=False)
     caller.order(Respond(reply="r", revision=1, verbatim=LONG), Cancel(reply="r"))
     assert (await caller.until(ReplyEnded)).reason == "cancelled"
 
 
+@told
 async def test_replies_run_side_by_side(call: Call) -> None:
     caller = await asked(call, plays=False)
     other = (Message(role="user", parts=(Text(text="Something else."),)),)
@@ -117,6 +142,7 @@ async def test_replies_run_side_by_side(call: Call) -> None:
     assert (await caller.until(ReplyEnded, 2)).reply == "in"
 
 
+@told
 async def test_a_reply_that_runs_when_the_session_closes_is_ended(call: Call) -> None:
     caller = await asked(call, plays=False)
     caller.order(Respond(reply="r", revision=1, verbatim=LONG))
@@ -125,6 +151,7 @@ async def test_a_reply_that_runs_when_the_session_closes_is_ended(call: Call) ->
     assert [ended.reason for ended in caller.of(ReplyEnded)] == ["cancelled"]
 
 
+@simulated
 async def test_a_reply_is_cut_at_the_tokens_it_may_take(call: Call) -> None:
     caller = await asked(call)
     caller.order(Respond(reply="r", revision=1, verbatim=LONG, max_tokens=3))
@@ -133,6 +160,7 @@ async def test_a_reply_is_cut_at_the_tokens_it_may_take(call: Call) -> None:
     assert caller.text("r").split() == LONG.split()[:3]
 
 
+@told
 async def test_two_callers_do_not_meet(call: Call) -> None:
     one, two = await asked(call), await asked(call)
     one.order(Respond(reply="a", revision=1, verbatim="Good morning."))

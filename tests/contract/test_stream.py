@@ -17,12 +17,12 @@ from engine.contract import (
     TurnEnded,
 )
 from tests.contract.caller import MANUAL, Caller
-from tests.contract.cases import CASES, Case
+from tests.contract.cases import CASES, TOLD, Case, on
 from tests.contract.conftest import Call, running
 
 pytestmark = [pytest.mark.asyncio(loop_scope="session")]
-every = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-told = pytest.mark.parametrize("case", [c for c in CASES if c.told], ids=lambda case: case.name)
+every = on(*CASES)
+told = on(*TOLD)
 
 
 @every
@@ -58,6 +58,7 @@ async def test_an_order_acts_after_the_sound_before_it(call: Call) -> None:
     for turn, samples in (("one", rate // 2), ("two", rate // 3), ("three", 7)):
         await caller.offer(np.full(samples, 0.1, np.float32))
         caller.order(Commit(turn=turn))
+    await caller.until(TurnEnded, 3)
     await caller.close()
     spans = [(turn.turn, turn.start, turn.end) for turn in caller.of(TurnEnded)]
     half, rest = rate // 2, rate // 2 + rate // 3
@@ -118,7 +119,7 @@ async def test_a_session_closed_from_inside_says_so_last_and_takes_nothing_more(
     case: Case, border: str
 ) -> None:
     async with running(case, border) as engine:
-        caller = Caller(await engine.open(), engine.info)
+        caller = Caller(await engine.open(), engine.info, case)
         await caller.settle()
         await engine.stop()
         closed = await caller.ended()

@@ -30,19 +30,16 @@ from engine.contract import (
     TurnEnded,
 )
 from tests.contract.caller import MANUAL
-from tests.contract.cases import CASES, silence, speech
+from tests.contract.cases import TOLD, on
 from tests.contract.conftest import Call
 
-pytestmark = [
-    pytest.mark.asyncio(loop_scope="session"),
-    pytest.mark.parametrize("case", [c for c in CASES if c.told], ids=lambda case: case.name),
-]
+pytestmark = [pytest.mark.asyncio(loop_scope="session"), on(*TOLD)]
 
 
 async def test_a_turn_is_told_from_its_onset_to_its_transcript(call: Call) -> None:
     caller = await call()
     await caller.settle()
-    await caller.offer(silence(0.5, caller.info.input_rate))
+    await caller.pause(0.5)
     await caller.speak()
     await caller.until(TranscriptCompleted)
     kinds = caller.kinds(Applied, TranscriptDelta)
@@ -95,9 +92,9 @@ async def test_no_transcript_comes_where_none_is_wanted(call: Call) -> None:
 async def test_a_click_is_an_onset_that_is_dropped(call: Call) -> None:
     caller = await call()
     await caller.settle()
-    await caller.offer(silence(0.5, caller.info.input_rate))
-    await caller.offer(speech(0.02, caller.info.input_rate))
-    await caller.offer(silence(0.5, caller.info.input_rate))
+    await caller.pause(0.5)
+    await caller.click()
+    await caller.pause(0.5)
     await caller.close()
     assert caller.kinds(Applied) == ["Onset", "OnsetDropped", "Closed"]
 
@@ -105,10 +102,10 @@ async def test_a_click_is_an_onset_that_is_dropped(call: Call) -> None:
 async def test_the_silence_that_ends_a_turn_is_as_long_as_the_settings_say(call: Call) -> None:
     caller = await call()
     await caller.settle(Settings(id="one", turns=TurnDetection(silence_ms=600)))
-    await caller.offer(speech(0.4, caller.info.input_rate))
-    await caller.offer(silence(0.55, caller.info.input_rate))
-    await caller.offer(speech(0.4, caller.info.input_rate))
-    await caller.offer(silence(0.7, caller.info.input_rate))
+    await caller.say(0.4)
+    await caller.pause(0.55)
+    await caller.say(0.4)
+    await caller.pause(0.7)
     await caller.until(TurnEnded)
     await caller.close()
     assert len(caller.of(TurnEnded)) == 1
@@ -116,28 +113,28 @@ async def test_the_silence_that_ends_a_turn_is_as_long_as_the_settings_say(call:
 
 async def test_no_turn_is_judged_before_the_first_settings(call: Call) -> None:
     caller = await call()
-    await caller.offer(speech(0.3, caller.info.input_rate))
+    await caller.say(0.3)
     await asyncio.sleep(0.1)
     assert not caller.events
     await caller.settle()
-    await caller.offer(silence(0.8, caller.info.input_rate))
+    await caller.pause(0.8)
     assert (await caller.until(TurnEnded)).start == 0
     assert isinstance(caller.events[0], Applied)
 
 
 async def test_without_settings_judging_begins_after_half_a_second(call: Call) -> None:
     caller = await call()
-    await caller.speak(0.4)
+    await caller.speak()
     await caller.until(TurnEnded)
 
 
 async def test_a_commit_takes_everything_since_the_last_turn(call: Call) -> None:
     caller = await call()
     await caller.settle(Settings(id="one", turns=MANUAL))
-    await caller.offer(speech(0.5, caller.info.input_rate))
+    await caller.say(0.5)
     caller.order(Clear())
     start = caller.offered
-    await caller.offer(speech(0.25, caller.info.input_rate))
+    await caller.say(0.25)
     caller.order(Commit(turn="mine"))
     ended = await caller.until(TurnEnded)
     assert (ended.turn, ended.start, ended.end) == ("mine", start, caller.offered)
@@ -156,7 +153,7 @@ async def test_a_commit_of_nothing_is_a_dropped_turn(call: Call) -> None:
 async def test_nothing_prepared_ahead_is_heard_before_it_is_asked_for(call: Call) -> None:
     caller = await call()
     await caller.settle(Settings(id="one", turns=MANUAL))
-    await caller.offer(speech(0.3, caller.info.input_rate))
+    await caller.say(0.3)
     caller.order(
         Commit(turn="mine"),
         Context(revision=1, messages=(Message(role="user", parts=(Turn(turn="mine"),)),)),
@@ -168,10 +165,25 @@ async def test_nothing_prepared_ahead_is_heard_before_it_is_asked_for(call: Call
     assert (await caller.until(ReplyStarted)).reply == "asked"
 
 
+async def test_nothing_prepared_in_the_pause_that_ends_a_turn_is_heard(call: Call) -> None:
+    caller = await call()
+    await caller.settle()
+    await caller.speak()
+    turn = (await caller.until(TranscriptCompleted)).turn
+    await asyncio.sleep(0.5)
+    assert not [e for e in caller.events if isinstance(e, ReplyStarted | ReplyText | ReplyAudio)]
+    caller.order(
+        Context(revision=1, messages=(Message(role="user", parts=(Turn(turn=turn),)),)),
+        Respond(reply="asked", revision=1, turn=turn),
+    )
+    assert (await caller.until(ReplyStarted)).reply == "asked"
+    await caller.until(ReplyAudio)
+
+
 async def test_a_commit_amid_speech_ends_what_the_detector_had_begun(call: Call) -> None:
     caller = await call()
     await caller.settle()
-    await caller.offer(speech(0.4, caller.info.input_rate))
+    await caller.say(0.4)
     began = await caller.until(SpeechStarted)
     caller.order(Commit(turn="mine"))
     await caller.until(TurnEnded)
