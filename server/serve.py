@@ -130,7 +130,9 @@ async def _listen(runner: web.AppRunner, settings: ServerSettings) -> int:
         await site.start()
     except OSError as problem:
         where = f"{settings.host}:{settings.port}"
-        raise CannotListen(f"cannot listen on {where}: {problem.strerror}; see --port") from None
+        raise CannotListen(
+            f"cannot listen on {where}: {problem.strerror}; see --host and --port"
+        ) from None
     return int(runner.addresses[0][1])
 
 

@@ -68,6 +68,13 @@ class Stage(_Part):
         default=None, gt=0, description="Seconds the endpoint may take to begin, or to go on."
     )
 
+    @field_validator("url")
+    @classmethod
+    def _http(cls, url: str) -> str:
+        if url and not url.startswith(("http://", "https://")):
+            raise ValueError("expected an address that begins with http:// or https://")
+        return url
+
     def plain(self) -> dict[str, Any]:
         """What was set, the key in the clear."""
         set_ = self.model_dump() | {"key": self.key.get_secret_value()}

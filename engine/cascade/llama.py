@@ -207,7 +207,7 @@ class Llama:
         opening: list[ChatMessage] = [{"role": "system", "content": role}, *self._examples]
         rest = budget - sum(map(_size, opening)) - LONGEST * _BYTES_PER_TOKEN
         return {
-            "messages": opening + suffix(_spoken(prompt), rest),
+            "messages": opening + suffix(asked(_spoken(prompt)), rest),
             "id_slot": slot,
             "cache_prompt": True,
             "max_tokens": most,
@@ -255,6 +255,16 @@ def suffix(messages: Sequence[ChatMessage], budget: int) -> list[ChatMessage]:
         kept.append({"role": message["role"], "content": content})
         budget -= _size(message)
     return kept[::-1]
+
+
+def asked(messages: list[ChatMessage]) -> list[ChatMessage]:
+    """``messages`` with something to answer at their end.
+
+    A small model that is asked to speak first, or again, otherwise goes on with its examples.
+    """
+    if messages and messages[-1]["role"] != "assistant":
+        return messages
+    return [*messages, {"role": "user", "content": "Go on." if messages else "Hello."}]
 
 
 def _spoken(prompt: Prompt) -> list[ChatMessage]:

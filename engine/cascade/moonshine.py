@@ -42,6 +42,9 @@ _PIECE = 24 * RATE
 _SHORTEST = RATE // 10
 """Samples under which nothing can have been said."""
 
+_QUIETEST = 0.003
+"""A take that is nowhere louder holds no words; of silence this model makes "You"."""
+
 _TOKENS_PER_SECOND = 6.5
 """The most that people say; beyond, the model is making things up."""
 
@@ -89,7 +92,7 @@ class Moonshine:
         self._encoder = Network(self._folder / "encoder_model.ort", self._threads)
         self._decoder = Network(self._folder / "decoder_model_merged.ort", self._threads)
         self._vocabulary = _vocabulary((self._folder / "tokenizer.bin").read_bytes())
-        self._recognise(np.zeros(RATE, np.float32), (_END + 1,), stopped)
+        self._recognise(np.full(RATE, 0.1, np.float32), (_END + 1,), stopped)
 
     def _recognise(self, pcm: Samples, hint: Sequence[int], stopped: Stopped) -> Recognition:
         """In ``tokens``, the start token stands between the pieces of a long take."""
@@ -107,7 +110,7 @@ class Moonshine:
 
     def _piece(self, pcm: Samples, hint: Sequence[int], stopped: Stopped) -> list[int]:
         said: list[int] = []
-        if len(pcm) < _SHORTEST or stopped():
+        if len(pcm) < _SHORTEST or np.abs(pcm).max() < _QUIETEST or stopped():
             return said
         most = int(len(pcm) / RATE * _TOKENS_PER_SECOND) + 4
         mask = np.ones((1, len(pcm)), np.int64)

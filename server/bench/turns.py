@@ -23,6 +23,7 @@ import numpy as np
 
 from engine import registry
 from engine.contract import EndReason, EngineError
+from server import logs
 from server.bench import corpus
 from server.bench.caller import Caller
 from server.bench.corpus import Clip
@@ -97,6 +98,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--recordings", type=Path, default=RECORDINGS, help="folder of WAVs")
     parser.add_argument("--seed", type=int, default=1)
     given = parser.parse_args(arguments)
+    logs.configure("warning")
     print(f"{platform.processor() or platform.machine()}, {os.cpu_count()} cores, {_load()}")
     try:
         _show_costs(registry.costs(given.engine, {}))

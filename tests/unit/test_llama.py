@@ -14,7 +14,7 @@ import pytest_asyncio
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.cascade.llama import Llama, Slots, suffix
+from engine.cascade.llama import Llama, Slots, asked, suffix
 from engine.cascade.stages import Ending, Piece, Prompt, StageError
 from engine.contract import Message, Role, Text
 from engine.weights import Paths
@@ -46,6 +46,12 @@ def test_what_fits_is_kept_whole(texts: list[str]) -> None:
 def test_messages_are_dropped_several_at_once() -> None:
     lengths = [len(suffix(dialogue(["x"] * count), 8)) for count in range(6, 20)]
     assert lengths == [6, 7, 8, 5, 6, 7, 8, 5, 6, 7, 8, 5, 6, 7]
+
+
+def test_there_is_always_something_to_answer() -> None:
+    said = [{"role": "user", "content": "Hi."}, {"role": "assistant", "content": "Hello!"}]
+    assert asked([])[-1]["role"] == asked(said)[-1]["role"] == "user"
+    assert asked(said[:1]) == said[:1]
 
 
 def test_a_caller_keeps_a_slot_until_newer_ones_need_it() -> None:

@@ -90,7 +90,7 @@ def test_secrets_and_prompts_are_not_shown() -> None:
         "--engine.options": '{"script": "canary"}',
         "--engine.llm.url": "https://user:canary@127.0.0.1:8443/v1?key=canary",
         "--engine.llm.extra-body": '{"api_key": "canary"}',
-        "--engine.tts.url": "canary@[",
+        "--engine.tts.url": "https://canary@[",
     }
     settings = load([word for option in told.items() for word in option])
     assert settings.engine.llm.key.get_secret_value() == "sk-canary"
@@ -105,9 +105,21 @@ def test_secrets_and_prompts_are_not_shown() -> None:
 
 def test_an_engine_is_told_what_was_set_and_nothing_else() -> None:
     settings = load(
-        ["--engine.options", '{"tick": 160}', "--engine.llm.key", "k", "--engine.llm.url", "u"]
+        [
+            "--engine.options",
+            '{"tick": 160}',
+            "--engine.llm.key",
+            "k",
+            "--engine.llm.url",
+            "http://u",
+        ]
     )
-    assert settings.engine.plain() == {"tick": 160, "llm": {"key": "k", "url": "u"}}
+    assert settings.engine.plain() == {"tick": 160, "llm": {"key": "k", "url": "http://u"}}
+
+
+def test_an_endpoint_that_is_no_address_is_refused() -> None:
+    with pytest.raises(SettingsProblem, match=r"^engine\.llm\.url: expected an address"):
+        load(["--engine.llm.url", "notaurl"])
 
 
 def test_a_stage_keeps_what_the_options_say_of_it() -> None:
