@@ -20,6 +20,7 @@ from engine.contract import (
     Event,
     Message,
     Onset,
+    Played,
     ReplyAudio,
     ReplyEnded,
     ReplyText,
@@ -67,7 +68,8 @@ async def converse(session: EngineSession, pcm: Samples) -> list[Event]:
     """Says ``pcm``, has it answered, and ends the session; all that it told."""
     session.order(Settings(id="s", turns=TurnDetection(kind="semantic")))
     offering = asyncio.create_task(offer(session, spoken(pcm)))
-    events = []
+    events: list[Event] = []
+    played = 0
     async with asyncio.timeout(60):
         async for event in session.events():
             events.append(event)
@@ -75,6 +77,9 @@ async def converse(session: EngineSession, pcm: Samples) -> list[Event]:
                 message = Message(role="user", parts=(Turn(turn=event.turn),))
                 session.order(Context(revision=1, messages=(message,)))
                 session.order(Respond(reply="r", revision=1, turn=event.turn))
+            if isinstance(event, ReplyAudio):
+                played += len(event.pcm)
+                session.order(Played(reply=event.reply, samples=played))
             if isinstance(event, ReplyEnded):
                 session.order(Close())
     await offering
