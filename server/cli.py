@@ -17,6 +17,7 @@ usage: parley COMMAND [options]
   parley models fetch    download the default models, once; afterwards no network is needed
   parley models list     show which engines there are
   parley bench turns     measure how fast turns are answered on this machine
+  parley bench sockets   measure what a session over a WebSocket costs, beside a bare echo
 """
 
 
@@ -80,6 +81,12 @@ def _bench_turns(arguments: Sequence[str]) -> int:
     return turns.main(arguments)
 
 
+def _bench_sockets(arguments: Sequence[str]) -> int:
+    from server.bench import sockets
+
+    return sockets.main(arguments)
+
+
 def _complain(problem: Exception, status: int) -> int:
     print(f"parley: {problem}", file=sys.stderr)
     return status
@@ -90,4 +97,5 @@ _COMMANDS: dict[tuple[str, ...], Callable[[Sequence[str]], int]] = {
     ("models", "fetch"): _fetch,
     ("models", "list"): _list,
     ("bench", "turns"): _bench_turns,
+    ("bench", "sockets"): _bench_sockets,
 }

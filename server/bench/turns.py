@@ -11,8 +11,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
-import os
-import platform
 import shutil
 import time
 from collections.abc import Mapping, Sequence
@@ -24,7 +22,7 @@ import numpy as np
 from engine import registry
 from engine.contract import EndReason, EngineError
 from server import logs
-from server.bench import corpus
+from server.bench import corpus, machine
 from server.bench.caller import Caller
 from server.bench.corpus import Clip
 from server.manager import Manager
@@ -99,7 +97,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--seed", type=int, default=1)
     given = parser.parse_args(arguments)
     logs.configure("warning")
-    print(f"{platform.processor() or platform.machine()}, {os.cpu_count()} cores, {_load()}")
+    machine.announce()
     try:
         _show_costs(registry.costs(given.engine, {}))
         return asyncio.run(_bench(given))
@@ -109,7 +107,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 async def _bench(given: argparse.Namespace) -> int:
-    before = _cpu_times()
+    before = machine.cpu_times()
     results: list[Result] = []
     minima = [int(ms) for ms in given.minima.split(",") if ms]
     for minimum in [None, *minima]:
@@ -127,7 +125,7 @@ async def _bench(given: argparse.Namespace) -> int:
                 _show(result)
         finally:
             await manager.stop()
-    print(f"stolen CPU time {100 * _stolen(before, _cpu_times()):.1f} %, {_load()}")
+    machine.conclude(before)
     if given.json:
         given.json.write_text(json.dumps([result.plain() for result in results], indent=1))
     return 0 if _within(results) else 1
@@ -233,18 +231,3 @@ def _within(results: list[Result]) -> bool:
 
 def _percentile(values: Sequence[float], percent: float) -> float:
     return round(float(np.percentile(values, percent)), 4) if values else float("nan")
-
-
-def _load() -> str:
-    return "load average {:.1f} {:.1f} {:.1f}".format(*os.getloadavg())
-
-
-def _cpu_times() -> list[int]:
-    """Ticks since boot by kind (proc(5), ``/proc/stat``); the eighth is stolen time."""
-    return [int(x) for x in Path("/proc/stat").read_text().splitlines()[0].split()[1:9]]
-
-
-def _stolen(before: list[int], after: list[int]) -> float:
-    """Share of CPU time that the hypervisor took."""
-    passed = [then - now for now, then in zip(before, after, strict=True)]
-    return passed[7] / max(1, sum(passed))
