@@ -35,8 +35,8 @@ _AHEAD = 0.15
 """Seconds that playback may be ahead of what its reports let us think."""
 _UNREPORTED = 0.25
 """Seconds that playback is believed to go on without a report."""
-_BEHIND = 0.45
-"""Seconds that an echo may be late: 300 ms of path, 150 of a player's buffer."""
+_BEHIND = 0.6
+"""Seconds that an echo may be late: 300 ms of path, 300 of a player's buffer on a busy machine."""
 _QUIET = -55.0
 """dBFS, of a reference too soft to be heard back."""
 _LOUD = -35.0
