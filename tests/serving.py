@@ -22,6 +22,7 @@ from urllib.request import urlopen
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
+from prometheus_client.samples import Sample
 
 from engine.weights import Paths
 
@@ -86,14 +87,19 @@ class Server:
 
     def metric(self, name: str, **labels: str) -> float:
         """A figure of ``/metrics``, summed over the labels not given; 0 where there is none."""
-        with urlopen(urljoin(self.url, "metrics"), timeout=5) as answer:
-            families = text_string_to_metric_families(answer.read().decode())
         return sum(
             sample.value
-            for family in families
-            for sample in family.samples
+            for sample in self._samples()
             if sample.name == name and labels.items() <= sample.labels.items()
         )
+
+    def buckets(self, name: str) -> dict[float, float]:
+        """Of the histogram ``name``: how many values were at most each bound."""
+        return {
+            float(sample.labels["le"]): sample.value
+            for sample in self._samples()
+            if sample.name == f"{name}_bucket"
+        }
 
     def log_lines(self) -> list[dict[str, Any]]:
         """What it logged so far."""
@@ -113,6 +119,11 @@ class Server:
         self._process.kill()
         self._process.wait()
         self._pipe.close()
+
+    def _samples(self) -> Iterator[Sample]:
+        with urlopen(urljoin(self.url, "metrics"), timeout=5) as answer:
+            for family in text_string_to_metric_families(answer.read().decode()):
+                yield from family.samples
 
     def _address(self, within: float) -> str:
         """Waits for the line that says where it is; a server that ends instead closes its pipe."""

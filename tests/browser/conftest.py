@@ -31,7 +31,6 @@ GRANTED = "--use-fake-ui-for-media-stream"
 """Who is asked for the microphone says yes."""
 
 Chromium = Callable[..., Browser]
-Tell = Callable[[str], None]
 
 
 @pytest.fixture(scope="module")
@@ -69,17 +68,6 @@ def simulated(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     log = tmp_path_factory.mktemp("server") / "log"
     with Server("--engine.name", "simulated", "--capacity", "1", log=log) as running:
         yield running
-
-
-@pytest.fixture
-def tell(capsys: pytest.CaptureFixture[str]) -> Tell:
-    """Prints a figure where whoever runs the tests sees it."""
-
-    def print_(line: str) -> None:
-        with capsys.disabled():
-            print(f"\n{line}")
-
-    return print_
 
 
 class StolenTime:

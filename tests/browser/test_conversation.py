@@ -20,10 +20,11 @@ from playwright.sync_api import Browser
 from engine.contract import Samples
 from engine.weights import Paths
 from tests.browser.caller import Caller
-from tests.browser.conftest import StolenTime, Tell, calling
+from tests.browser.conftest import StolenTime, calling
 from tests.browser.recognition import found, recognised
 from tests.browser.recording import RATE, Stretch
 from tests.browser.voices import FACTS, OPEN, spoken
+from tests.conftest import Tell
 from tests.serving import Server
 from tests.sounds import error_rate, librivox, words
 

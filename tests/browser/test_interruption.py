@@ -12,10 +12,11 @@ import pytest
 
 from engine.weights import Paths
 from tests.browser.caller import Caller
-from tests.browser.conftest import StolenTime, Tell
+from tests.browser.conftest import StolenTime
 from tests.browser.recognition import found, recognised
 from tests.browser.recording import RATE, Recording, Stretch
 from tests.browser.voices import FACTS, OPEN, cough, spoken
+from tests.conftest import Tell
 from tests.serving import Server
 
 pytestmark = [

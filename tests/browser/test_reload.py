@@ -9,8 +9,8 @@ from urllib.parse import urlsplit
 import pytest
 
 from tests.browser.caller import Caller
-from tests.browser.conftest import Tell
 from tests.browser.voices import spoken
+from tests.conftest import Tell
 from tests.serving import Server
 
 pytestmark = [pytest.mark.browser, pytest.mark.weights, pytest.mark.flite]
