@@ -38,6 +38,7 @@ Samples: TypeAlias = npt.NDArray[np.float32]
 
 State = Literal["starting", "ready", "degraded", "failed"]
 Modality = Literal["audio", "text"]
+Delay = Literal["minimal", "low", "medium", "high", "xhigh"]
 Role = Literal["system", "user", "assistant", "tool"]
 EndReason = Literal["completed", "cancelled", "length", "failed"]
 CloseReason = Literal["closed", "engine_failed", "engine_lost", "too_long"]
@@ -82,6 +83,8 @@ class EngineInfo(_Plain, frozen=True):
     """Input samples per tick of a clocked engine, or None."""
     voices: tuple[str, ...] = ()
     models: tuple[str, ...] = ()
+    languages: tuple[str, ...] = ()
+    """What callers may speak to be transcribed (ISO 639-1); empty where it does not say."""
     capacity: int = 1
     """Sessions at once."""
     longest_session: float | None = None
@@ -119,6 +122,11 @@ class Settings(_Tagged, frozen=True):
     """None: whatever holds now."""
     transcribe: bool = True
     language: str = ""
+    """What the caller speaks, as a client names it (``en``, ``en-GB``); empty: not said."""
+    delay: Delay = "low"
+    """How much of what follows them the words of a transcript wait for, to be surer of them."""
+    replies: bool = True
+    """False: no reply will be asked for, so nothing need be prepared ahead of one."""
 
 
 class Text(_Tagged, frozen=True):
@@ -207,7 +215,10 @@ class Played(_Tagged, frozen=True):
 
 
 class Commit(_Tagged, frozen=True):
-    """Everything heard since the last turn is turn ``turn``, ended now."""
+    """Everything heard since the last turn is turn ``turn``, ended now.
+
+    Of a turn that the engine has ended itself in the meantime it asks nothing more.
+    """
 
     turn: str
 

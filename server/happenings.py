@@ -61,6 +61,13 @@ class InputCleared(_Happening, frozen=True):
     """Sound not yet committed was forgotten: asked for, or because nothing was said in it."""
 
 
+class KeyPressed(_Happening, frozen=True):
+    """The caller pressed ``key`` (0-9, A-D, * or #) of a telephone, at unix second ``at``."""
+
+    key: str
+    at: int
+
+
 class IdleTimedOut(_Happening, frozen=True):
     """Nothing was said for the set time; ``InputCommitted`` of ``item`` and a reply follow."""
 
@@ -106,15 +113,19 @@ class TranscriptFailed(_Happening, frozen=True):
     message: str
 
 
-class ReplyStarted(_Happening, frozen=True):
-    """Reply ``reply`` begins; exactly one ``ReplyEnded`` ends it."""
+class _OfReply(_Happening, frozen=True, kw_only=True):
+    """What is known of a reply from its beginning to its end."""
 
     reply: str
     modality: Modality
     voice: str
-    max_tokens: int | None
-    out_of_band: bool
-    metadata: dict[str, str] | None
+    max_tokens: int | None = None
+    out_of_band: bool = False
+    metadata: dict[str, str] | None = None
+
+
+class ReplyStarted(_OfReply, frozen=True):
+    """Reply ``reply`` begins; exactly one ``ReplyEnded`` ends it."""
 
 
 class ReplyItemStarted(_Happening, frozen=True):
@@ -156,15 +167,9 @@ class ReplyItemEnded(_Happening, frozen=True):
     previous: str | None
 
 
-class ReplyEnded(_Happening, frozen=True):
+class ReplyEnded(_OfReply, frozen=True, kw_only=True):
     """Nothing more is made of the reply (its sound may still be playing)."""
 
-    reply: str
-    modality: Modality
-    voice: str
-    max_tokens: int | None
-    out_of_band: bool
-    metadata: dict[str, str] | None
     status: Status
     reason: Reason | None
     error_code: str | None
@@ -222,6 +227,7 @@ Happening: TypeAlias = (
     | SpeechStopped
     | InputCommitted
     | InputCleared
+    | KeyPressed
     | IdleTimedOut
     | ItemAdded
     | ItemDone

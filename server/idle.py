@@ -13,9 +13,11 @@ class IdleWatch:
         """Somebody speaks at ``now`` ns; ``offered`` samples were heard of the caller so far."""
         self._quiet = (now, offered)
 
-    def poll(self, now: int, timeout_ms: int) -> int | None:
+    def poll(self, now: int, timeout_ms: int | None) -> int | None:
         """The sample at which the silence began, if it has lasted ``timeout_ms``; once."""
-        if self._quiet is None or now - self._quiet[0] < timeout_ms * 1_000_000:
+        if self._quiet is None or timeout_ms is None:
+            return None
+        if now - self._quiet[0] < timeout_ms * 1_000_000:
             return None
         since, self._quiet = self._quiet[1], None
         return since

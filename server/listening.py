@@ -9,9 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from engine import contract
+from engine.contract import Samples
 from server import happenings as happen
 from server.conversation import Content, Conversation, Item
 from server.happenings import Happening
+from server.heard import Heard
 from server.replies import new_id
 from server.requests import RequestError
 
@@ -26,10 +28,11 @@ class Listening:
         conversation: where turns become items.
         tell: hears every happening, in order.
         rate: Hz, of the caller's sound.
+        kept: seconds of it that are kept.
     """
 
     def __init__(
-        self, conversation: Conversation, tell: Callable[[Happening], None], rate: int
+        self, conversation: Conversation, tell: Callable[[Happening], None], rate: int, kept: int
     ) -> None:
         self._conversation = conversation
         self._tell = tell
@@ -38,10 +41,26 @@ class Listening:
         self._lengths: dict[str, int] = {}
         self._committed: set[str] = set()
         self._ended = 0
-        self.offered = 0
-        """Samples heard since the session began."""
+        self._heard = Heard(kept * rate)
+        self._places: dict[str, tuple[int, int]] = {}
+        self._speaking = False
+        self._cleared: str | None = None
         self.turn: str | None = None
-        """The turn in which the caller speaks."""
+        """The turn that has begun and does not stand yet."""
+
+    @property
+    def offered(self) -> int:
+        """Samples heard since the session began."""
+        return self._heard.end
+
+    def hear(self, pcm: Samples) -> None:
+        """Takes the caller's sound."""
+        self._heard.push(pcm)
+
+    def sound_of(self, item: str) -> Samples | None:
+        """How a turn sounded, or None where it is not kept whole."""
+        place = self._places.get(item)
+        return place and self._heard.cut(*place)
 
     def ms(self, samples: int) -> int:
         """Whole milliseconds of the caller's sound."""
@@ -52,9 +71,13 @@ class Listening:
         return self._lengths.get(turn or "", 0)
 
     def commit(self, detecting: bool) -> str:
-        """The turn that a client's commit ends; ``detecting`` if turns are found for the client."""
+        """The turn that a client's commit ends; ``detecting`` if turns are found for the client.
+
+        Then there is something to commit only while the caller speaks: what was said before is a
+        turn already, and behind it lies silence, of which a recogniser makes words.
+        """
         heard_ms = self.ms(self.offered - self._ended)
-        if detecting and self.turn is None:
+        if detecting and not self._speaking:
             heard_ms = 0
         if heard_ms < SHORTEST_COMMIT_MS:
             raise RequestError(
@@ -78,19 +101,22 @@ class Listening:
     def clear(self) -> None:
         """Forgets the sound that is not yet a turn."""
         self._ended = self.offered
-        if self.turn is not None:
-            del self._items[self.turn]
-            self.turn = None
+        if self._speaking:
+            self._speaking = False
+            self._cleared, self.turn = self.turn, None
         self._tell(happen.InputCleared())
 
     def speech(self, event: contract.SpeechStarted) -> None:
         """The caller began to speak."""
-        self.turn = event.turn
+        self.turn, self._speaking = event.turn, True
         item = self._items.setdefault(event.turn, new_id("item"))
         self._tell(happen.SpeechStarted(item=item, at_ms=self.ms(event.at)))
 
     def pause(self, event: contract.SpeechStopped) -> None:
         """The caller stopped speaking."""
+        if event.turn == self._cleared:
+            return
+        self._speaking = False
         if item := self._items.get(event.turn):
             self._tell(happen.SpeechStopped(item=item, at_ms=self.ms(event.at)))
 
@@ -100,6 +126,7 @@ class Listening:
         self._lengths[event.turn] = self.ms(event.end - event.start)
         self._ended = event.end
         self._close(event.turn)
+        self._keep(item_id, event)
         item = Item(id=item_id, content=(Content(kind="audio"),), turn=event.turn)
         previous = self._conversation.add(item)
         self._tell(happen.InputCommitted(item=item_id, previous=previous))
@@ -114,7 +141,7 @@ class Listening:
         known = self._items.pop(event.turn, None)
         self._committed.discard(event.turn)
         self._close(event.turn)
-        if known:
+        if known and event.turn != self._cleared:
             self._tell(happen.InputCleared())
 
     def more(self, event: contract.TranscriptDelta) -> None:
@@ -123,7 +150,10 @@ class Listening:
             self._tell(happen.TranscriptDelta(item=item, text=event.text))
 
     def transcribed(self, event: contract.TranscriptCompleted | contract.TranscriptFailed) -> None:
-        """What the turn says, or that nobody knows; exactly once for each."""
+        """What the turn says, or that nobody knows; exactly once for each.
+
+        A turn that says nothing was not understood: an empty transcript would look like an answer.
+        """
         item = self._items.pop(event.turn, None)
         self._lengths.pop(event.turn, None)
         if item is None:
@@ -131,13 +161,22 @@ class Listening:
         text = event.text if isinstance(event, contract.TranscriptCompleted) else ""
         if item in self._conversation:
             self._conversation.transcribe(item, text)
-        if isinstance(event, contract.TranscriptCompleted):
-            done = happen.TranscriptCompleted(item=item, text=text, seconds=event.seconds)
-            self._tell(done)
-        else:
+        if isinstance(event, contract.TranscriptFailed):
             self._tell(happen.TranscriptFailed(item=item, message=event.message))
+        elif text:
+            self._tell(happen.TranscriptCompleted(item=item, text=text, seconds=event.seconds))
+        else:
+            self._tell(happen.TranscriptFailed(item=item, message="nothing was said"))
 
     def _close(self, turn: str) -> None:
         """The caller does not speak in it any more; there may be a newer one."""
         if self.turn == turn:
-            self.turn = None
+            self.turn, self._speaking = None, False
+
+    def _keep(self, item: str, turn: contract.TurnEnded) -> None:
+        """Remembers where a turn's sound lies, and forgets those whose sound is gone."""
+        self._places[item] = (turn.start, turn.end)
+        for old, (start, _) in tuple(self._places.items()):
+            if start >= self._heard.start:
+                break
+            del self._places[old]

@@ -7,14 +7,22 @@ freed on every way out, because freeing it is the one thing an ending session al
 from __future__ import annotations
 
 import asyncio
+import time
+from collections.abc import Mapping
+from math import inf
+from typing import Any
 
 import structlog
 
 from engine.contract import Engine, EngineBusy, EngineInfo, EngineUnavailable
-from server.errors import ServiceError, unavailable
+from server.allowance import Allowance, Allowances
+from server.caller import HERE, Caller
+from server.errors import ServiceError, bad_request, unavailable
 from server.observe import Metrics
 from server.pacer import Pacer
+from server.protocol.realtime.opening import Kind, Opening, open_session
 from server.replies import new_id
+from server.requests import RequestError, SessionSettings
 from server.settings import ServerSettings
 from server.stay import Stay
 
@@ -39,6 +47,7 @@ class Manager:
         self._settings = settings
         self._metrics = metrics
         self._pacer = Pacer()
+        self._allowances = Allowances(settings.limits)
         self._stays: dict[str, Stay] = {}
         self._arriving = 0
 
@@ -91,26 +100,89 @@ class Manager:
             await asyncio.wait(ends, timeout=seconds)
         await self._end_all("drain")
 
-    async def admit(self, *, model: str, paced: bool) -> Stay:
+    async def admit(
+        self,
+        *,
+        model: str,
+        paced: bool,
+        kind: Kind = "realtime",
+        session: Mapping[str, Any] | None = None,
+        caller: Caller = HERE,
+    ) -> Stay:
         """Takes a place for a caller.
 
+        Args:
+            model: the name it asks for, already known to be one of ours.
+            paced: whether a leg will carry the sound.
+            kind: of the session, where ``session`` does not say; ``transcription`` is insisted on.
+            session: the session object that the caller brings along, if any; it holds from the
+                first event on.
+            caller: whose session it is; only they find it again.
+
         Raises:
-            ServiceError: no place is free, or the service is not ready or going down.
+            ServiceError: ``session`` cannot be had (400), the caller had as much as is allowed
+                (429), no place is free, or the service is not ready or going down.
         """
         self._arriving += 1
         try:
-            return await self._admit(model, paced)
+            allowance = self._allowances.start(caller, time.monotonic_ns())
+            try:
+                return await self._admit(model, paced, kind, session, caller, allowance)
+            except BaseException:
+                allowance.end()
+                raise
         except ServiceError as error:
             self._metrics.refused(error.code)
             raise
         finally:
             self._arriving -= 1
 
-    def find(self, call_id: str) -> Stay | None:
-        """The call of that id, while it runs."""
-        return self._stays.get(call_id)
+    def find(self, call_id: str, caller: Caller = HERE) -> Stay | None:
+        """The call of that id, while it runs, if it is one that ``caller`` reaches."""
+        stay = self._stays.get(call_id)
+        return stay if stay is not None and caller.reaches(stay.owner) else None
 
-    async def _admit(self, model: str, paced: bool) -> Stay:
+    def opening(
+        self,
+        session: Mapping[str, Any] | None,
+        *,
+        id: str,
+        model: str,
+        kind: Kind = "realtime",
+    ) -> Opening:
+        """The session that would begin now with these (see :meth:`admit`).
+
+        Raises:
+            ServiceError: it cannot be had; ``param`` names the field.
+        """
+        try:
+            return open_session(
+                session,
+                id=id,
+                model=model,
+                defaults=SessionSettings(instructions=self._settings.instructions),
+                info=self.info,
+                names=self._settings.names,
+                kind=kind,
+                expires_at=int(time.time() + self._longest),
+            )
+        except RequestError as error:
+            raise bad_request(error.code, error.message, error.param) from None
+
+    @property
+    def _longest(self) -> float:
+        """Seconds that a session lasts at most."""
+        return min(self._settings.limits.session, self.info.longest_session or inf)
+
+    async def _admit(
+        self,
+        model: str,
+        paced: bool,
+        kind: Kind,
+        session: Mapping[str, Any] | None,
+        caller: Caller,
+        allowance: Allowance,
+    ) -> Stay:
         if self.draining:
             raise unavailable("server_draining", "the server is going down; call again later")
         if not self.ready:
@@ -122,6 +194,7 @@ class Manager:
                 RETRY_AFTER,
             )
         session_id = new_id("sess")
+        opening = self.opening(session, id=session_id, model=model, kind=kind)
         try:
             with structlog.contextvars.bound_contextvars(session=session_id):
                 engine = await self.engine.open()
@@ -135,8 +208,11 @@ class Manager:
             engine,
             self.engine.info,
             self._settings,
-            model=model,
+            opening,
+            longest=self._longest,
             paced=paced,
+            owner=caller,
+            allowance=allowance,
             pacer=self._pacer,
             metrics=self._metrics,
         )

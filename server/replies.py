@@ -46,6 +46,7 @@ class Reply:
     max_tokens: int | None = None
     out_of_band: bool = False
     metadata: dict[str, str] | None = None
+    parallel_calls: bool = True
     turn_ms: int = 0
     touched: int = 0
     item: Item | None = None
@@ -124,7 +125,10 @@ class Replies:
         return item.id
 
     def call(self, reply: Reply, tool: ToolCall) -> None:
-        """A tool call, whole: an output item of its own."""
+        """A tool call, whole: an output item of its own, unless the reply has called enough."""
+        called = any(item.kind == "function_call" for item in reply.outputs)
+        if called and not reply.parallel_calls:
+            return
         self._close_item(reply, "completed")
         self._open_item(
             reply,

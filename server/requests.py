@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from engine.contract import Modality, Tool, TurnDetection
+from engine.contract import Delay, Modality, Tool, TurnDetection
 from server.conversation import Item
 
 
@@ -35,6 +35,8 @@ class SessionSettings(Struct, frozen=True, kw_only=True):
     voice: str = ""
     modality: Modality = "audio"
     turns: TurnDetection = TurnDetection()
+    replies: bool = True
+    """False: the session only listens; nobody is greeted, and no reply will be asked for."""
     create_response: bool = True
     """A turn that ends is answered without being asked."""
     interrupt_response: bool = True
@@ -43,8 +45,11 @@ class SessionSettings(Struct, frozen=True, kw_only=True):
     transcribe: bool = True
     """Transcripts of the caller are sent to the client (they are made in any case)."""
     language: str = ""
+    delay: Delay = "low"
     tools: tuple[Tool, ...] = ()
     tool_choice: str = "auto"
+    parallel_calls: bool = True
+    """A reply may call more than one tool; what it calls beyond that is left out."""
     max_tokens: int | None = None
 
 
@@ -60,6 +65,7 @@ class ReplyRequest(Struct, frozen=True, kw_only=True):
     modality: Modality | None = None
     tools: tuple[Tool, ...] | None = None
     tool_choice: str | None = None
+    parallel_calls: bool | None = None
     max_tokens: int | None = None
     metadata: dict[str, str] | None = None
     verbatim: str | None = None

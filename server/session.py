@@ -15,14 +15,14 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable
 
-from msgspec.structs import replace
-
 from engine import contract
 from engine.contract import EngineInfo, EngineSession, Samples
 from server import happenings as happen
 from server import items
+from server.context import Shared
 from server.conversation import Conversation, Item
 from server.happenings import Activity, Happening
+from server.heard import KEPT
 from server.idle import IdleWatch
 from server.listening import Listening
 from server.playout import Playout, Taken
@@ -68,14 +68,16 @@ class Session:
         self.settings = settings
         self.conversation = Conversation()
         self.ended = False
+        self.heard = 0.0  # seconds of the caller's sound
         self._engine = engine
         self._tell = tell
-        self._listening = Listening(self.conversation, tell, info.input_rate)
+        kept = 0 if playout.paced else KEPT
+        self._listening = Listening(self.conversation, tell, info.input_rate, kept)
         self._speaking = Speaking(self.conversation, playout, tell, self._order, info)
         self._greeting = greeting
         self._now = self._began = self._reported = now
         self._updates = Updates(self._order, tell)
-        self._context = contract.Context(revision=0)
+        self._context = Shared(self._order, info.can.tools)
         self._judging = False
         self._to_answer: str | None = None
         self._cut_short: dict[str, str] = {}
@@ -93,7 +95,8 @@ class Session:
 
     def hear(self, pcm: Samples) -> int:
         """Offers the caller's sound at ``info.input_rate``; returns the room that is left."""
-        self._listening.offered += len(pcm)
+        self._listening.hear(pcm)
+        self.heard += len(pcm) / self.info.input_rate
         with contextlib.suppress(contract.SessionEnded):
             return self._engine.hear(pcm)
         return 0
@@ -109,6 +112,7 @@ class Session:
 
     def commit(self) -> None:
         """Ends what was heard since the last turn as a turn; it is not answered by itself."""
+        self._must_be_told()
         turn = self._listening.commit(detecting=self.settings.turns.kind != "none")
         self._order(contract.Commit(turn=turn))
 
@@ -141,10 +145,13 @@ class Session:
         """The item as it stands."""
         return items.find(self.conversation, item_id, "retrieve")
 
+    def sound_of(self, item_id: str) -> Samples | None:
+        """How a caller's item sounded, at ``info.input_rate``, while that is kept."""
+        return self._listening.sound_of(item_id)
+
     def respond(self, request: ReplyRequest) -> None:
         """Starts a reply."""
-        if self.info.replies == "by_itself":
-            raise RequestError("invalid_value", "type: this server's model replies by itself")
+        self._must_be_told()
         active = self._speaking.active()
         if active is not None and not request.out_of_band:
             raise RequestError(
@@ -244,7 +251,7 @@ class Session:
         self._show()
 
     def _on_answer(self, event: contract.Applied | contract.Refused) -> None:
-        greet = not self._updates.answered and self._greeting
+        greet = self._greeting and self.settings.replies and not self._updates.answered
         self._updates.answer(event, self._apply)
         if greet and self.info.replies == "when_told":
             self._start(ReplyRequest(verbatim=self._greeting))
@@ -304,27 +311,14 @@ class Session:
         self._show()
 
     def _share_context(self) -> None:
-        """Gives the engine the conversation, if it is not as it was."""
-        context = contract.Context(
-            revision=self._context.revision,
-            messages=self.conversation.messages(),
-            instructions=self.settings.instructions,
-            tools=self.settings.tools if self.info.can.tools else (),
-            voice=self.settings.voice,
-        )
-        if context != self._context:
-            self._context = replace(context, revision=context.revision + 1)
-            self._order(self._context)
+        self._context.share(self.conversation, self.settings)
 
     def _watch_idle(self) -> None:
         """After a reply, a caller silent for the set time has said nothing, and is answered."""
         replying = self._speaking.active() or self._speaking.playing(self._now)
         if replying or self._listening.turn is not None:
             self._idle.busy(self._now, self._listening.offered)
-        timeout = self.settings.idle_timeout_ms
-        if timeout is None or self.settings.turns.kind != "server":
-            return
-        if (since := self._idle.poll(self._now, timeout)) is not None:
+        if (since := self._idle.poll(self._now, self.settings.idle_timeout_ms)) is not None:
             self._idle_turn = self._listening.idle(since)
             self._order(contract.Commit(turn=self._idle_turn))
 
@@ -339,6 +333,11 @@ class Session:
         if activity != self._activity and not self.ended:
             self._activity = activity
             self._tell(happen.ActivityChanged(activity=activity))
+
+    def _must_be_told(self) -> None:
+        if self.info.replies == "by_itself":
+            message = "Invalid 'type': this server's model takes turns and replies by itself"
+            raise RequestError("invalid_value", message, "type")
 
     def _end(self, reason: str) -> None:
         self.ended = True

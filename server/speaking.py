@@ -49,6 +49,7 @@ class Speaking:
         self._calls_tools = info.can.tools
         self._replies = Replies(conversation, tell, info.output_rate)
         self._sounding: dict[str, str] = {}
+        self._last_heard = ""
 
     def active(self) -> Reply | None:
         """The reply that is being made and writes to the conversation."""
@@ -79,6 +80,11 @@ class Speaking:
             max_tokens=request.max_tokens or settings.max_tokens,
             out_of_band=request.out_of_band,
             metadata=request.metadata,
+            parallel_calls=(
+                settings.parallel_calls
+                if request.parallel_calls is None
+                else request.parallel_calls
+            ),
             turn_ms=turn_ms,
             touched=now,
         )
@@ -101,7 +107,15 @@ class Speaking:
 
     def begin(self, reply: str, settings: SessionSettings, now: int) -> None:
         """An engine that replies by itself began to."""
-        self._replies.begin(Reply(reply, "audio", settings.voice, touched=now))
+        self._replies.begin(
+            Reply(
+                reply,
+                "audio",
+                settings.voice,
+                parallel_calls=settings.parallel_calls,
+                touched=now,
+            )
+        )
 
     def more(
         self, event: contract.ReplyText | contract.ReplyAudio | contract.ToolCall, now: int
@@ -170,12 +184,21 @@ class Speaking:
         return unheard if sounding else None
 
     def cut(self, now: int) -> None:
-        """Throws away sound not yet heard; items keep what was."""
-        self._cut(self._playout.cut(now))
+        """Throws away sound not yet heard, and what was to follow it; items keep what was heard.
+
+        It is told even where there was nothing to throw away: whoever asked waits for it.
+        """
+        cuts = self._playout.cut(now)
+        for reply in filter(None, map(self._replies.get, cuts)):
+            self.stop(reply, Outcome("cancelled", "client_cancelled"))
+        self._cut(cuts)
+        if not cuts:
+            self._tell(happen.PlayoutCleared(reply=self._last_heard))
 
     def taken(self, taken: Taken, now: int) -> None:
         """A frame was handed out; replies began or ended with it."""
         if taken.started:
+            self._last_heard = taken.started
             self._tell(happen.PlayoutStarted(reply=taken.started))
         for reply in taken.stopped:
             self._report(reply, now)

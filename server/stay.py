@@ -12,7 +12,6 @@ import contextlib
 import time
 from collections import deque
 from collections.abc import Callable, Coroutine
-from math import inf
 from typing import Protocol
 
 import structlog
@@ -21,6 +20,8 @@ from engine import contract
 from engine.audio.resample import Resampler
 from engine.contract import EngineInfo, EngineSession
 from server import happenings as happen
+from server.allowance import Allowance
+from server.caller import Caller
 from server.happenings import Happening
 from server.observe import Metrics, Transport
 from server.pacer import Line, Pacer
@@ -28,8 +29,8 @@ from server.playout import HandedOver, Paced
 from server.protocol.realtime import events
 from server.protocol.realtime.adapter import RealtimeAdapter
 from server.protocol.realtime.events import encode
+from server.protocol.realtime.opening import Opening
 from server.replies import new_id
-from server.requests import SessionSettings
 from server.session import Session
 from server.settings import ServerSettings
 from server.transport.leg import Leg
@@ -69,8 +70,10 @@ class Stay:
         engine: the caller's place.
         info: the engine's facts.
         settings: the operator's.
-        model: the name the caller asked for.
+        opening: how the session begins.
+        longest: seconds it lasts at most.
         paced: whether a leg will carry the sound (else it goes with the events).
+        owner: whose session it is; ``allowance`` is what it may use of the owner's.
         pacer: hands out frames.
         metrics: counts.
     """
@@ -81,26 +84,32 @@ class Stay:
         engine: EngineSession,
         info: EngineInfo,
         settings: ServerSettings,
+        opening: Opening,
         *,
-        model: str,
+        longest: float,
         paced: bool,
+        owner: Caller,
+        allowance: Allowance,
         pacer: Pacer,
         metrics: Metrics,
     ) -> None:
         self.id = session_id
+        self.owner = owner
         self.call_id = new_id("rtc")
         self.transport: Transport = "webrtc" if paced else "websocket"
         rate = info.output_rate
         self._paced = Paced(rate, round(FRAME * rate)) if paced else None
         self._engine = engine
         self._idle = settings.limits.idle
-        self._longest = min(settings.limits.session, info.longest_session or inf)
+        self._longest = longest
+        self._allowance = allowance
         self._pacer = pacer
         self._metrics = metrics
         self._subscribers: list[Subscriber] = []
         self._tasks: list[asyncio.Task[None]] = []
         self._line: Line | None = None
         self._inbox: deque[tuple[str | bytes, Subscriber]] = deque()
+        self._asking: tuple[Subscriber, ...] = ()
         self._roomy = asyncio.Event()
         self._ended: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self._began = self._active = time.monotonic_ns()
@@ -110,16 +119,12 @@ class Stay:
             info,
             self._paced or HandedOver(rate),
             self._tell,
-            SessionSettings(instructions=settings.instructions),
+            opening.settings,
             greeting=settings.greeting,
             now=self._began,
         )
         self._adapter = RealtimeAdapter(
-            self.session,
-            model=model,
-            names=settings.names,
-            paced=paced,
-            expires_at=int(time.time() + self._longest),
+            self.session, opening.shown, names=settings.names, paced=paced
         )
         self._log = log.bind(session=self.id)
 
@@ -155,11 +160,15 @@ class Stay:
     async def wait_for_room(self) -> None:
         """Returns when all the sound that events brought was heard, or the session has ended.
 
-        Reading no further event until then slows a client down to what the engine takes.
+        Reading no further event until then slows a client down to what the engine takes, and to
+        the sound that its caller may send.
         """
         if not self._caught_up():
             self._roomy.clear()
             await self._roomy.wait()
+        wait = self._allowance.heard(self.session.heard, time.monotonic_ns())
+        if wait and self._paced is None:
+            await asyncio.wait({self._ended}, timeout=wait)
 
     def carry(self, leg: Leg) -> None:
         """Connects a call's sound, both ways."""
@@ -180,6 +189,7 @@ class Stay:
             return
         self._ended.set_result(reason)
         self._roomy.set()
+        self._allowance.end()
         self._metrics.session_ended(self.transport, reason)
         self._log.info("session ended", reason=reason, seconds=self._age())
         if self._line is not None:
@@ -217,6 +227,7 @@ class Stay:
             await asyncio.sleep(TICK)
             now = time.monotonic_ns()
             self.session.tick(now)
+            self._allowance.heard(self.session.heard, now)
             self._pacer.wake()
             if self._caught_up():
                 self._roomy.set()
@@ -236,6 +247,7 @@ class Stay:
         self.session.tick(time.monotonic_ns())
         while self._inbox and not self.session.updating:
             raw, sender = self._inbox.popleft()
+            self._asking = (sender,)
             if self.session.ended:
                 return
             try:
@@ -253,7 +265,10 @@ class Stay:
         return not self._inbox and self._adapter.pump()
 
     def _tell(self, happening: Happening) -> None:
-        """Renders a happening once and sends it to everybody."""
+        """Renders a happening once and sends it to everybody; a refusal only to who asked.
+
+        While an update waits for its answer no other event is taken, so the last sender asked.
+        """
         if not isinstance(happening, happen.ReplyAudio):
             self._log.debug("happening", kind=type(happening).__name__)
         match happening:
@@ -266,9 +281,11 @@ class Stay:
             case happen.Faulted(code=code, message=message, fatal=fatal):
                 self._metrics.fault(code)
                 self._log.error("fault", code=code, message=message, fatal=fatal)
+        refused = isinstance(happening, happen.SettingsRefused)
+        hearers = self._asking if refused else tuple(self._subscribers)
         for event in self._adapter.render(happening):
             text = encode(event)
-            for subscriber in tuple(self._subscribers):
+            for subscriber in hearers:
                 subscriber.send(text)
 
     def _count(self, event: contract.Event) -> None:

@@ -47,6 +47,8 @@ class Updates:
             turns=settings.turns,
             transcribe=settings.transcribe,
             language=settings.language,
+            delay=settings.delay,
+            replies=settings.replies,
         )
         self._asked[order.id] = (ref, settings)
         self._order(order)

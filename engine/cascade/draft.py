@@ -36,6 +36,8 @@ class Drafts:
         self._expiry: asyncio.TimerHandle | None = None
         self._warming: asyncio.Task[None] | None = None
         self._closing: set[asyncio.Task[None]] = set()
+        self.wanted = True
+        """Whether a reply may be asked for at all."""
 
     def hear(self, said: str) -> None:
         """Lets the model read what the caller has said so far, but for the last word."""
@@ -50,7 +52,7 @@ class Drafts:
     def expect(self, said: str) -> None:
         """Makes a draft of the reply to ``said``."""
         self.forget()
-        if said and self._chain.model.warms:
+        if said and self._free:
             self.stop_reading()
             self._draft = Making(self._chain, self._briefing.ahead(said))
             self._expiry = asyncio.get_running_loop().call_later(DRAFT_LIFE, self.forget)
@@ -86,8 +88,12 @@ class Drafts:
             self._expiry.cancel()
         return draft
 
+    @property
+    def _free(self) -> bool:
+        return self.wanted and self._chain.model.warms
+
     def _warm(self, said: str) -> None:
-        if self._chain.model.warms:
+        if self._free:
             self.stop_reading()
             self._warming = asyncio.create_task(self._read(said))
 

@@ -86,6 +86,7 @@ class CascadeEngine:
             output_rate=chain.voice.rate if chain else 24_000,
             voices=chain.voice.voices if chain else (),
             models=("cascade",),
+            languages=chain.recogniser.languages if chain else (),
             capacity=options.capacity,
             ahead=options.ahead,
             can=Abilities(

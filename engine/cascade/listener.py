@@ -87,6 +87,7 @@ class Listener:
         self._sound = CallerSound(_REMEMBERED, CHUNK)
         self._settings = Settings(id="")
         self._reading: Reading | None = None
+        self._found = ""
         self._start_at = 0
         self._taken = 0
         self._spoken_at = 0.0
@@ -129,8 +130,13 @@ class Listener:
         self._act(self._machine.expire())
 
     def commit(self, turn: str) -> None:
-        """Everything since the last turn is turn ``turn``, ended now; of nothing: dropped."""
+        """Everything since the last turn is turn ``turn``, ended now; of nothing: dropped.
+
+        A turn found here that is not open any more has its end already.
+        """
         start, open_turn = self._taken, self._reading
+        if turn == self._found and open_turn is None:
+            return
         if open_turn is not None and open_turn.turn == turn:
             self._reading = None
             open_turn.void()
@@ -195,13 +201,14 @@ class Listener:
             if self._settings.transcribe or not isinstance(event, TranscriptDelta):
                 self._emit(event)
 
-        return Reading(turn, self._chain.recogniser, self._settings.language, emit)
+        return Reading(turn, self._chain.recogniser, self._settings, emit)
 
     def _start(self, at: int) -> None:
         self._ahead.forget()
         self._start_at = at
-        self._reading = self._new_reading(f"turn_{uuid4().hex}")
-        self._emit(SpeechStarted(turn=self._reading.turn, at=at))
+        self._found = f"turn_{uuid4().hex}"
+        self._reading = self._new_reading(self._found)
+        self._emit(SpeechStarted(turn=self._found, at=at))
 
     def _read_part(self, at: int) -> None:
         assert self._reading is not None

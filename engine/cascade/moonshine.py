@@ -61,6 +61,7 @@ class Moonshine:
     """
 
     rate = RATE
+    languages = ("en",)
 
     def __init__(self, folder: Path, threads: int = 2) -> None:
         self._folder = folder

@@ -11,33 +11,34 @@ import time
 from typing import TYPE_CHECKING
 
 from engine.cascade.stages import Recognition, StageError
-from engine.cascade.transcript import Transcript
+from engine.cascade.transcript import HELD, Transcript
 from engine.contract import Samples, TranscriptDelta
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from engine.cascade.stages import Recogniser
-    from engine.contract import Event
+    from engine.contract import Event, Settings
 
 
 class Reading:
     """What turn ``turn`` says, as far as it was read.
 
     Args:
+        settings: say which language is spoken, and how long words wait.
         emit: takes the transcript's deltas.
     """
 
     def __init__(
-        self, turn: str, recogniser: Recogniser, language: str, emit: Callable[[Event], None]
+        self, turn: str, recogniser: Recogniser, settings: Settings, emit: Callable[[Event], None]
     ) -> None:
         self.turn = turn
         self.seconds = 0.0
         """Seconds that the last whole reading took."""
         self._recogniser = recogniser
-        self._language = language
+        self._language = settings.language
         self._emit = emit
-        self._transcript = Transcript()
+        self._transcript = Transcript(HELD[settings.delay])
         self._before: Recognition | None = None
         self._partial: asyncio.Task[None] | None = None
         self._whole: asyncio.Task[str] | None = None

@@ -219,6 +219,7 @@ class CascadeSession:
         self._settings = effective
         self._listener.configure(effective)
         self._briefing.configure(effective)
+        self._drafts.wanted = effective.replies
         self._emit(Applied(id=settings.id, effective=effective))
 
     def _emit(self, event: Event) -> None:

@@ -40,6 +40,10 @@ class Recogniser(Protocol):
     def rate(self) -> int:
         """Hz, of the sound it takes."""
 
+    @property
+    def languages(self) -> tuple[str, ...]:
+        """What it understands (ISO 639-1); empty where it does not say."""
+
     async def start(self) -> None:
         """Loads and warms up."""
 

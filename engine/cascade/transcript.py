@@ -1,19 +1,32 @@
 """How a turn's transcript grows: only what will not change any more is given out.
 
 A recogniser reads a growing take again and again and changes its mind about the end of it. Words on
-which two readings in a row agree, but for the last of them, stand. Should the final
+which two readings in a row agree, but for the last few of them, stand. Should the final
 reading disagree with words given out all the same, they are kept: joined deltas are the transcript.
 """
 
 from __future__ import annotations
 
 from difflib import SequenceMatcher
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from engine.contract import Delay
+
+
+HELD: dict[Delay, int] = {"minimal": 0, "low": 1, "medium": 2, "high": 4, "xhigh": 8}
+"""Words at the end of what two readings agree on that are held back all the same."""
 
 
 class Transcript:
-    """The transcript of one turn."""
+    """The transcript of one turn.
 
-    def __init__(self) -> None:
+    Args:
+        held: words that are held back, see ``HELD``.
+    """
+
+    def __init__(self, held: int = HELD["low"]) -> None:
+        self._held = held
         self._given: list[str] = []
         self._last: list[str] = []
 
@@ -26,7 +39,8 @@ class Transcript:
         """Takes a reading of the turn so far; returns what it adds for certain, or nothing."""
         words, last = text.split(), self._last
         self._last = words
-        agreed = [word for word, _ in _agreeing(words, last)][:-1]
+        agreed = [word for word, _ in _agreeing(words, last)]
+        agreed = agreed[: max(0, len(agreed) - self._held)]
         if agreed[: len(self._given)] != self._given:
             return ""
         return self._give(agreed[len(self._given) :])

@@ -40,6 +40,11 @@ class Detector:
         """Where the last turn ended: none begins before it."""
         self._forget()
 
+    @property
+    def turn(self) -> str:
+        """The turn that is open, or empty."""
+        return self._turn
+
     def _forget(self) -> None:
         self._onset: int | None = None
         self._turn = ""

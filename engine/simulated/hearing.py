@@ -59,10 +59,13 @@ class Hearing:
         return self._judge(heard)
 
     def commit(self, turn: str) -> list[Event]:
-        """Everything since the last turn is ``turn``."""
+        """Everything since the last turn is ``turn``; one found here is so while it is open."""
         events = self._settle()
+        if turn == f"turn_{self._minted}" and turn != self._detector.turn:
+            return events
         start, end = self._detector.floor, self._recording.end
-        events += self._detector.reset(end)
+        forgotten = self._detector.reset(end)
+        events += [event for event in forgotten if event != TurnDropped(turn=turn)]
         if start == end:
             return [*events, TurnDropped(turn=turn)]
         return events + self._ended(TurnEnded(turn=turn, start=start, end=end))

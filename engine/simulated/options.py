@@ -58,6 +58,7 @@ class Options(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     input_rate: int = 16000
     output_rate: int = 24000
     voices: tuple[str, ...] = ("low", "high")
+    languages: tuple[str, ...] = ()
     capacity: int = 1000
     longest_session: float | None = None
     ahead: float = 10.0
@@ -76,6 +77,7 @@ class Options(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
             tick=self.tick,
             voices=self.voices,
             models=("simulated",),
+            languages=self.languages,
             capacity=self.capacity,
             longest_session=self.longest_session,
             ahead=self.ahead,

@@ -54,16 +54,17 @@ class Patience:
 
 
 PATIENCE = {
-    "high": Patience((128, 320), 500),
     "auto": Patience((128, 448), 800),
-    "medium": Patience((128, 448), 800),
-    "low": Patience((128,), 1600),
+    "high": Patience((128, 448), 2000),
+    "medium": Patience((128, 448, 1500), 4000),
+    "low": Patience((128, 1500, 4000), 8000),
 }
 """By eagerness. Smart Turn was trained on 200 ms of silence; Silero hears the first 128 ms of it.
 
 Of 37 sentences it thought 29 complete there and 34 in half a second of silence; the second asking
 saves the others the fallback. People's own gaps between turns are about 200 ms, within turns seldom
-above 1 s.
+above 1 s: so it is with ``auto``. Who names an eagerness gets the longest waits that OpenAI states
+for it, so that a caller who thinks aloud is not cut short by a model that heard no end.
 """
 
 

@@ -12,18 +12,22 @@ import asyncio
 import socket
 from collections import deque
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import structlog
 from aiohttp import WSCloseCode, WSMsgType, web
 
+from server.access import CALLER
 from server.errors import ServiceError, bad_request
 from server.protocol.realtime.events import Error, ErrorBody, encode
 from server.transport.models import asked_model
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from server.manager import Manager
     from server.observe import Metrics
+    from server.protocol.realtime.opening import Kind
     from server.settings import ServerSettings
     from server.stay import Stay
 
@@ -111,23 +115,37 @@ class RealtimeSockets:
         """
         call_id = request.query.get("call_id")
         if call_id is not None:
-            stay = self._manager.find(call_id)
+            stay = self._manager.find(call_id, request[CALLER])
             if stay is None:
                 raise bad_request("call_not_found", "call_id: no such call", "call_id", 404)
             ws = await _upgrade(request)
             return await self._serve(ws, stay, owner=False)
-        model = asked_model(
-            request.query.get("model", ""), self._settings.names, self._manager.info
-        )
+        model, kind, session = self._wanted(request)
         ws = await _upgrade(request)
         try:
-            stay = await self._manager.admit(model=model, paced=False)
+            stay = await self._manager.admit(
+                model=model, paced=False, kind=kind, session=session, caller=request[CALLER]
+            )
         except ServiceError as error:
             # Browsers are not shown the status of a refused upgrade; an event they can read.
             await ws.send_str(_error(error))
-            await ws.close(code=WSCloseCode.TRY_AGAIN_LATER, message=error.code.encode())
+            await ws.close(code=_refusal_code(error), message=error.code.encode())
             return ws
         return await self._serve(ws, stay, owner=True)
+
+    def _wanted(self, request: web.Request) -> tuple[str, Kind, Mapping[str, Any] | None]:
+        """The model, kind and session that the address and a client secret ask for.
+
+        With ``intent=transcription`` a model beside it is the one that transcribes.
+        """
+        caller, model = request[CALLER], request.query.get("model", "")
+        if request.query.get("intent") == "transcription":
+            heard = {"transcription": {"model": model} if model else {}}
+            session = {"type": "transcription", "audio": {"input": heard}}
+            return "", "transcription", caller.asking(session)
+        bound = caller.asking(None)
+        model = model or (bound or {}).get("model", "")
+        return asked_model(model, self._settings.names, self._manager.info), "realtime", bound
 
     async def _serve(
         self, ws: web.WebSocketResponse, stay: Stay, *, owner: bool
@@ -204,6 +222,12 @@ def _keep_alive(sock: socket.socket) -> None:
     for name, value in (*_KEEPALIVE, ("TCP_USER_TIMEOUT", _USER_TIMEOUT_MS)):
         if hasattr(socket, name):
             sock.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+
+
+def _refusal_code(error: ServiceError) -> WSCloseCode:
+    """Clients try again after the one, and do not after the other."""
+    busy = error.type == "server_error"
+    return WSCloseCode.TRY_AGAIN_LATER if busy else WSCloseCode.POLICY_VIOLATION
 
 
 def _error(error: ServiceError) -> str:

@@ -18,6 +18,7 @@ from server.conversation import Content, Conversation, Item
 from server.happenings import Happening
 from server.protocol.realtime.adapter import RealtimeAdapter
 from server.protocol.realtime.events import encode
+from server.protocol.realtime.opening import Kind, open_session
 from server.replies import Outcome, Replies, Reply, new_id
 from server.requests import ReplyRequest, RequestError, SessionSettings
 from server.session import Session
@@ -47,6 +48,7 @@ class FakeSession:
         self.heard: list[Samples] = []
         self.updates: list[tuple[str, SessionSettings]] = []
         self.requests: list[ReplyRequest] = []
+        self.sounds: dict[str, Samples] = {}
         self.tell = tell
         self.replies = Replies(self.conversation, tell, info.output_rate)
         self._ms = 0
@@ -90,6 +92,9 @@ class FakeSession:
     def retrieve_item(self, item_id: str) -> Item:
         return items.find(self.conversation, item_id, "retrieve")
 
+    def sound_of(self, item_id: str) -> Samples | None:
+        return self.sounds.get(item_id)
+
     def respond(self, request: ReplyRequest) -> None:
         if not request.out_of_band and self.replies.active():
             raise RequestError("conversation_already_has_active_response", "one at a time")
@@ -102,6 +107,7 @@ class FakeSession:
                 request.max_tokens or self.settings.max_tokens,
                 request.out_of_band,
                 request.metadata,
+                request.parallel_calls is not False,
                 turn_ms=1250,
             )
         )
@@ -169,14 +175,25 @@ class FakeSession:
 class Bench:
     """A fake session, its adapter and the strictest client at the other end of the wire."""
 
-    def __init__(self, *, paced: bool = False, info: EngineInfo = INFO) -> None:
+    def __init__(
+        self, *, paced: bool = False, info: EngineInfo = INFO, kind: Kind = "realtime"
+    ) -> None:
         self.client = StrictClient(paced=paced)
         self.session = FakeSession(info, self._tell)
-        self.adapter = RealtimeAdapter(
-            cast(Session, self.session), model="gpt-realtime", names=NAMES, paced=paced
+        opening = open_session(
+            None,
+            id=self.session.id,
+            model="gpt-realtime",
+            defaults=self.session.settings,
+            info=info,
+            names=NAMES,
+            kind=kind,
         )
-        for event in self.adapter.opening():
-            self.client.see(encode(event))
+        self.session.settings = opening.settings
+        self.adapter = RealtimeAdapter(
+            cast(Session, self.session), opening.shown, names=NAMES, paced=paced
+        )
+        self.client.see(encode(self.adapter.opening()[0]))
 
     def send(self, raw: str | bytes) -> list[dict[str, object]]:
         """Sends a client event; returns what its sender alone is answered."""

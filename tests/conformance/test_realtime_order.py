@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from server import happenings as happen
+from server.protocol.realtime.events import encode
 from server.replies import Outcome, Reply
 from tests.conformance.fake_session import Bench
 
@@ -39,6 +40,35 @@ def test_a_session_begins_with_its_whole_object() -> None:
     assert session["model"] == "gpt-realtime"
     assert session["audio"]["input"]["turn_detection"]["type"] == "server_vad"
     assert session["audio"]["output"]["format"] == {"type": "audio/pcm", "rate": 24000}
+
+
+def test_behind_its_session_a_client_is_told_of_its_conversation() -> None:
+    bench = Bench()
+    _, created = bench.adapter.opening()
+    told = bench.client.see(encode(created))
+    assert told["type"] == "conversation.created"
+    reply = reply_of(bench)
+    bench.session.complete(reply)
+    response = bench.client.events[-2]["response"]
+    assert told["conversation"] == {
+        "id": response["conversation_id"],
+        "object": "realtime.conversation",
+    }
+
+
+def test_the_retired_event_of_an_item_is_never_sent() -> None:
+    bench = Bench()
+    item = {"type": "message", "role": "user", "content": []}
+    send(bench, type="conversation.item.create", item=item)
+    assert bench.client.types[1:] == ["conversation.item.added", "conversation.item.done"]
+
+
+def test_a_key_of_the_callers_telephone() -> None:
+    bench = Bench()
+    bench.session.tell(happen.KeyPressed(key="#", at=1_790_000_000))
+    told = bench.client.events[-1]
+    assert told["type"] == "input_audio_buffer.dtmf_event_received"
+    assert (told["event"], told["received_at"]) == ("#", 1_790_000_000)
 
 
 def test_a_detected_turn() -> None:

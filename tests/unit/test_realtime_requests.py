@@ -17,6 +17,7 @@ from engine.audio import pcm
 from engine.contract import Abilities, Samples
 from server import happenings as happen
 from server.conversation import Content, Item
+from server.requests import ReplyRequest
 from tests.conformance.fake_session import INFO, Bench
 
 
@@ -235,6 +236,40 @@ def test_unknown_items_cannot_be_retrieved_deleted_or_truncated() -> None:
     error(bench, "conversation.item.truncate", item_id="x", content_index=0, audio_end_ms=0)
 
 
+@pytest.mark.parametrize("law", ["pcm", "pcmu", "pcma"])
+def test_a_callers_item_is_retrieved_with_its_sound_in_the_sessions_format(law: str) -> None:
+    bench = Bench()
+    update(bench, audio={"input": {"format": {"type": f"audio/{law}"}}})
+    bench.session.apply()
+    item = bench.session.speak()
+    bench.session.sounds[item] = np.full(16_000, 0.25, np.float32)
+    (got,) = send(bench, "conversation.item.retrieve", item_id=item)
+    (part,) = got["item"]["content"]
+    decode = {"pcm": pcm.from_pcm16, "pcmu": pcm.from_pcmu, "pcma": pcm.from_pcma}[law]
+    sound = decode(base64.b64decode(part["audio"]))
+    assert len(sound) == pytest.approx(24_000 if law == "pcm" else 8_000, abs=50)
+    assert np.allclose(sound[500:-500], 0.25, atol=0.01)
+
+
+def test_without_sound_that_is_kept_and_on_a_call_an_item_has_no_audio() -> None:
+    for paced in (False, True):
+        bench = Bench(paced=paced)
+        item = bench.session.speak()
+        if paced:
+            bench.session.sounds[item] = np.zeros(16_000, np.float32)
+        (got,) = send(bench, "conversation.item.retrieve", item_id=item)
+        assert got["item"]["content"] == [{"type": "input_audio", "transcript": None}]
+
+
+def test_an_item_is_deleted_and_gone() -> None:
+    bench = Bench()
+    item = bench.session.speak()
+    assert send(bench, "conversation.item.delete", item_id=item) == []
+    told = bench.client.events[-1]
+    assert (told["type"], told["item_id"]) == ("conversation.item.deleted", item)
+    assert not bench.session.conversation.items()
+
+
 def test_a_truncation_is_told_by_what_is_left() -> None:
     bench = Bench()
     send(bench, "response.create")
@@ -284,6 +319,33 @@ def test_a_response_overrides_the_session_for_itself() -> None:
     assert (created["output_modalities"], created["max_output_tokens"]) == (["text"], 50)
 
 
+def test_a_response_sounds_in_a_format_of_its_own() -> None:
+    bench = Bench()
+    law = {"audio": {"output": {"format": {"type": "audio/pcmu"}}}}
+    send(bench, "response.create", response=law)
+    (reply,) = bench.session.replies.all()
+    bench.session.say(reply, "Hallo.", 1000)
+    bench.session.complete(reply)
+    (sound,) = bench.client.sound.values()
+    assert len(sound) == pytest.approx(8000, abs=50)
+    created, done = (e["response"] for e in bench.client.events if "response" in e)
+    assert created["audio"]["output"]["format"] == done["audio"]["output"]["format"]
+    assert done["audio"]["output"]["format"] == {"type": "audio/pcmu"}
+    send(bench, "response.create")
+    assert bench.client.events[-1]["response"]["audio"]["output"]["format"]["type"] == "audio/pcm"
+
+
+def test_a_response_may_be_told_to_call_one_tool_only() -> None:
+    bench = Bench()
+    for parallel, calls in ((True, 2), (False, 1)):
+        send(bench, "response.create", response={"parallel_tool_calls": parallel})
+        (reply,) = bench.session.replies.all()
+        bench.session.call(reply)
+        bench.session.call(reply)
+        bench.session.complete(reply)
+        assert len(bench.client.events[-2]["response"]["output"]) == calls
+
+
 def test_infinite_lifts_the_sessions_limit() -> None:
     bench = Bench()
     send(bench, "response.create", response={"max_output_tokens": "inf", "conversation": "none"})
@@ -307,13 +369,22 @@ def test_a_response_in_another_voice_shows_the_name_it_was_asked_by() -> None:
         ({"metadata": {"a": 1}}, "response.metadata"),
         ({"metadata": {"a": "x" * 513}}, "response.metadata"),
         ({"conversation": "other"}, "response.conversation"),
-        ({"audio": {"output": {"format": {"type": "audio/pcma"}}}}, "response.audio.output.format"),
+        (
+            {"audio": {"output": {"format": {"type": "audio/opus"}}}},
+            "response.audio.output.format.type",
+        ),
         ({"input": [{"type": "item_reference", "id": "nowhere"}]}, "item_id"),
         ({"prompt": {"id": "p"}}, "response.prompt"),
     ],
 )
 def test_a_response_that_cannot_be_is_refused(response: dict[str, Any], param: str) -> None:
     assert error(Bench(), "response.create", response=response)["param"] == param
+
+
+def test_reasoning_changes_nothing_of_a_response() -> None:
+    bench = Bench()
+    assert send(bench, "response.create", response={"reasoning": {"effort": "high"}}) == []
+    assert bench.session.requests == [ReplyRequest()]
 
 
 def test_a_call_cannot_be_demanded_of_an_engine_without_tools() -> None:

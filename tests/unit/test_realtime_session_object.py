@@ -14,7 +14,7 @@ from pydantic import TypeAdapter
 from engine.contract import Abilities, EngineInfo, Tool, TurnDetection
 from server.protocol.realtime import effect
 from server.protocol.realtime.names import LocalNames
-from server.protocol.realtime.session_object import RealtimeSession, merge
+from server.protocol.realtime.session_object import RealtimeSession, SessionObject, merge
 from server.requests import RequestError, SessionSettings
 from server.settings import Names
 
@@ -33,14 +33,15 @@ def session_of(settings: SessionSettings | None = None) -> RealtimeSession:
     return effect.session_of(settings, INFO, id="sess_1", model=MODEL, expires_at=None)
 
 
-def settings_of(session: RealtimeSession, info: EngineInfo = INFO) -> SessionSettings:
+def settings_of(session: SessionObject, info: EngineInfo = INFO) -> SessionSettings:
     return effect.settings_of(session, SessionSettings(), info, LocalNames(Names(), info, MODEL))
 
 
 def merged(*updates: dict[str, Any]) -> RealtimeSession:
-    session = session_of()
+    session: SessionObject = session_of()
     for update in updates:
         session = merge(session, {"type": "realtime", **update})
+    assert isinstance(session, RealtimeSession)
     return session
 
 
@@ -151,6 +152,27 @@ def test_null_for_an_object_that_is_always_there_says_nothing() -> None:
     assert merged({"audio": None}, nulls) == session_of()
 
 
+def test_what_has_no_effect_is_shown_as_it_was_given() -> None:
+    heard = {
+        "noise_reduction": {"type": "far_field", "strength": 0.5},
+        "transcription": {"prompt": "names", "keywords": ["Ulm"]},
+    }
+    given = {
+        "audio": {"input": heard},
+        "truncation": {"type": "retention_ratio", "retention_ratio": 0.8},
+        "tracing": {"workflow_name": "calls"},
+        "reasoning": {"effort": "low"},
+    }
+    session = merged(given)
+    shown = msgspec.to_builtins(session)
+    assert shown["audio"]["input"]["noise_reduction"] == heard["noise_reduction"]
+    assert heard["transcription"].items() <= shown["audio"]["input"]["transcription"].items()
+    assert {name: shown[name] for name in given if name != "audio"} == {
+        name: given[name] for name in given if name != "audio"
+    }
+    assert settings_of(session) == settings_of(session_of())
+
+
 def test_read_only_and_unknown_fields_are_ignored() -> None:
     noise = {"id": "mine", "object": "x", "expires_at": 1, "client_secret": {}, "later": [1]}
     assert merged(noise) == session_of()
@@ -203,6 +225,7 @@ def test_stock_names_are_echoed_and_local_ones_meant() -> None:
         ({"output_modalities": ["audio", "text"]}, "session.output_modalities"),
         ({"max_output_tokens": 5000}, "session.max_output_tokens"),
         ({"tools": [{"type": "mcp", "name": "x"}]}, "session.tools[0].type"),
+        ({"tool_choice": {"type": "mcp", "server_label": "x"}}, "session.tool_choice.type"),
         ({"prompt": {"id": "p"}}, "session.prompt"),
         ({"include": ["item.input_audio_transcription.logprobs"]}, "session.include"),
         ({"type": "transcription"}, "session.type"),

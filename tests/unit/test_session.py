@@ -250,6 +250,45 @@ def test_a_session_that_may_not_be_interrupted_answers_afterwards() -> None:
     assert talk.last(contract.Respond).turn == "t2"
 
 
+def test_a_turn_is_left_to_the_client_where_it_wants_to_ask_itself() -> None:
+    talk = Harness(create_response=False)
+    talk.settle()
+    talk.turn()
+    assert talk.tells(happen.InputCommitted)
+    assert not talk.tells(happen.ReplyStarted)
+    talk.session.respond(ReplyRequest())
+    assert len(talk.tells(happen.ReplyStarted)) == 1
+
+
+def test_a_session_may_have_one_tool_called_at_a_time() -> None:
+    for parallel, calls in ((True, 2), (False, 1)):
+        talk = Harness(parallel_calls=parallel)
+        talk.settle()
+        talk.turn()
+        reply = talk.last(contract.Respond).reply
+        talk.event(contract.ToolCall(reply, "c1", "f", "{}"), contract.ToolCall(reply, "c2", "f", "{}"))
+        talk.event(contract.ReplyEnded(reply, "completed"))
+        (ended,) = talk.tells(happen.ReplyEnded)
+        assert len(ended.output) == calls
+
+
+def test_a_session_that_only_listens_greets_nobody_and_tells_its_engine_so() -> None:
+    talk = Harness(greeting="Hello.", replies=False, create_response=False)
+    talk.settle()
+    talk.turn()
+    assert not talk.last(contract.Settings).replies
+    assert not talk.tells(happen.ReplyStarted)
+
+
+def test_who_replies_by_himself_takes_no_commit_either() -> None:
+    talk = Harness(info=INFO_BY_ITSELF)
+    talk.session.hear(np.zeros(16000, np.float32))
+    for asked in (talk.session.commit, lambda: talk.session.respond(ReplyRequest())):
+        with pytest.raises(RequestError) as refused:
+            asked()
+        assert refused.value.param == "type"
+
+
 def test_an_answered_pause_is_not_left_held_when_interruptions_are_turned_off() -> None:
     talk = Harness()
     talk.settle()

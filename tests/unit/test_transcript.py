@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.cascade.transcript import Transcript
+from engine.cascade.transcript import HELD, Transcript
 
 reading = st.lists(st.sampled_from(["a", "b,", "c.", "B", "A", "d"]), max_size=8)
 readings = st.lists(reading, max_size=6)
@@ -42,3 +42,13 @@ def test_a_final_reading_that_disagrees_keeps_what_was_given_and_repeats_nothing
         transcript.partial("I want to of them")
     assert transcript.complete("I want two of them, please.") == "I want to of them, please."
     assert transcript.complete("Well, I want to of them.") == "I want to of them."
+
+
+def test_the_longer_the_delay_the_more_words_wait() -> None:
+    said = "one two three four five six seven eight nine ten"
+    given = {}
+    for delay, held in HELD.items():
+        transcript = Transcript(held)
+        assert transcript.partial(said) == ""
+        given[delay] = len(transcript.partial(said).split())
+    assert given == {"minimal": 10, "low": 9, "medium": 8, "high": 6, "xhigh": 2}

@@ -115,6 +115,13 @@ def test_a_click_is_an_onset_that_is_dropped() -> None:
     assert actions == [Onset(0), OnsetDropped()]
 
 
+def test_sound_below_the_threshold_is_no_speech() -> None:
+    for threshold, turns in ((0.5, 1), (0.95, 0)):
+        machine = TurnMachine()
+        machine.configure(TurnDetection(threshold=threshold))
+        assert len(of(run(machine, [0.9] * 20 + [SILENCE] * 40), Started)) == turns
+
+
 def test_a_turn_begins_with_its_pre_roll() -> None:
     actions = run(TurnMachine(), [SILENCE] * 20 + [SPEECH] * 3)
     assert actions == [Onset(20 * CHUNK), Started(20 * CHUNK - 300 * RATE // 1000)]
@@ -181,16 +188,21 @@ def test_an_unfinished_sentence_ends_at_the_fallback(eagerness: str) -> None:
     (pause,) = of(actions, Pause)
     assert isinstance(pause, Pause)
     machine.judge(pause.pause, 0.1)
-    (ended,) = of(run(machine, [SILENCE] * 100, at=22 * CHUNK), Ended)
+    (ended,) = of(run(machine, [SILENCE] * 300, at=22 * CHUNK), Ended)
     assert isinstance(ended, Ended)
-    assert ended.at - 20 * CHUNK >= PATIENCE[eagerness].fallback * RATE // 1000
+    waited = ended.at - 20 * CHUNK - PATIENCE[eagerness].fallback * RATE // 1000
+    assert 0 <= waited < CHUNK
+
+
+def test_who_names_an_eagerness_gets_the_longest_wait_that_is_sold_with_it() -> None:
+    assert [PATIENCE[name].fallback for name in ("high", "medium", "low")] == [2000, 4000, 8000]
 
 
 @pytest.mark.parametrize("eagerness", ["low", "medium", "high", "auto"])
 def test_an_unfinished_pause_is_judged_again_as_it_grows(eagerness: str) -> None:
     machine = TurnMachine()
     machine.configure(TurnDetection(kind="semantic", eagerness=eagerness))  # type: ignore[arg-type]
-    actions = run(machine, [SPEECH] * 20 + [SILENCE] * 80)
+    actions = run(machine, [SPEECH] * 20 + [SILENCE] * 300)
     waits = [(a.at - 20 * CHUNK) * 1000 // RATE for a in actions if isinstance(a, Judge)]
     for wait, asked in zip(waits, PATIENCE[eagerness].asked, strict=True):
         assert asked <= wait < asked + 32

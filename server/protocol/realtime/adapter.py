@@ -10,9 +10,9 @@ so updates in flight add up, and it is shown once the session says that it holds
 
 from __future__ import annotations
 
+import base64
 from typing import TYPE_CHECKING
 
-import numpy as np
 import structlog
 from msgspec.structs import replace
 
@@ -22,27 +22,46 @@ from server.happenings import Happening
 from server.protocol.realtime import bounds, effect, events, rendering
 from server.protocol.realtime import client_events as client
 from server.protocol.realtime.events import ServerEvent
-from server.protocol.realtime.items import ItemReference, WireItem, from_wire, to_wire
+from server.protocol.realtime.items import (
+    ItemReference,
+    Message,
+    WireItem,
+    from_wire,
+    to_wire,
+    with_audio,
+)
 from server.protocol.realtime.names import LocalNames
 from server.protocol.realtime.response_object import (
     OutputShown,
-    Response,
     ResponseParams,
     request_of,
     response_of,
 )
 from server.protocol.realtime.responses import OpenResponse
-from server.protocol.realtime.session_object import RealtimeSession, merge
-from server.protocol.realtime.sound import InputDecoder, OutputEncoder
+from server.protocol.realtime.session_object import (
+    Format,
+    RealtimeSession,
+    SessionObject,
+    merge,
+)
+from server.protocol.realtime.sound import InputBuffer, OutputEncoder
 from server.protocol.realtime.wire import convert, decode
 from server.requests import RequestError
 
 if TYPE_CHECKING:
-    from engine.contract import Samples, Tool
+    from engine.contract import Tool
     from server.session import Session
     from server.settings import Names
 
 LONGEST_EVENT_ID = 512
+_CONVERSES = (
+    client.ItemCreate,
+    client.ItemTruncate,
+    client.ResponseCreate,
+    client.ResponseCancel,
+    client.OutputAudioBufferClear,
+)
+"""What is asked of a session that converses, and of no other."""
 
 log = structlog.get_logger(__name__)
 
@@ -52,40 +71,36 @@ class RealtimeAdapter:
 
     Args:
         session: whose requests are made and whose happenings are rendered.
-        model: the name it was asked for by, echoed as it came.
+        shown: the session object that says what holds at its beginning.
         names: the operator's tables of stock names.
         paced: the sound goes over a media leg, not in these events (WebRTC, telephones).
-        expires_at: unix seconds at which the session ends by itself, or None.
     """
 
     def __init__(
-        self,
-        session: Session,
-        *,
-        model: str,
-        names: Names,
-        paced: bool,
-        expires_at: int | None = None,
+        self, session: Session, shown: SessionObject, *, names: Names, paced: bool
     ) -> None:
         self._session = session
         self._paced = paced
+        self._shown = shown
+        model = shown.model if isinstance(shown, RealtimeSession) else ""
         self._names = LocalNames(names, session.info, model)
-        self._shown = effect.session_of(
-            session.settings, session.info, id=session.id, model=model, expires_at=expires_at
-        )
         self._conversation = f"conv_{session.id.removeprefix('sess_')}"
-        self._updates: dict[str, tuple[str | None, RealtimeSession]] = {}
+        self._updates: dict[str, tuple[str | None, SessionObject]] = {}
         self._asked = 0
-        self._decoder = InputDecoder(self._shown.audio.input.format, session.info.input_rate)
-        self._unheard: Samples = np.zeros(0, np.float32)
+        self._input = InputBuffer(session, shown.audio.input.format, session.info.input_rate)
         self._open: dict[str, OpenResponse] = {}
+        self._format: Format | None = None
         self._voice_names: dict[str, str] = {}
         self._spoken = False
         self._tools_noted = False
 
     def opening(self) -> list[ServerEvent]:
         """What a subscriber hears first."""
-        return [events.SessionCreated(session=self._shown)]
+        created: list[ServerEvent] = [events.SessionCreated(session=self._shown)]
+        if isinstance(self._shown, RealtimeSession):
+            conversation = events.Conversation(id=self._conversation)
+            created.append(events.ConversationCreated(conversation=conversation))
+        return created
 
     # Client events ------------------------------------------------------------------------------
 
@@ -107,14 +122,17 @@ class RealtimeAdapter:
 
     def pump(self) -> bool:
         """Lets the engine hear appended sound that it had no room for; True once it heard all."""
-        room = self._session.room
-        if len(self._unheard) and room > 0:
-            self._session.hear(self._unheard[:room])
-            self._unheard = self._unheard[room:]
-        return not len(self._unheard)
+        return self._input.pump()
 
     def _act(self, event: client.ClientEvent, event_id: str | None) -> list[ServerEvent]:
         session = self._session
+        if isinstance(event, _CONVERSES) and not isinstance(self._shown, RealtimeSession):
+            kind = event.__struct_config__.tag
+            raise RequestError(
+                "invalid_value",
+                f"Invalid 'type': a transcription session takes no {kind}; it only listens.",
+                "type",
+            )
         match event:
             case client.InputAudioBufferAppend():
                 self._append(event.audio)
@@ -123,7 +141,8 @@ class RealtimeAdapter:
             case client.InputAudioBufferCommit():
                 session.commit()
             case client.InputAudioBufferClear():
-                self._clear_input()
+                self._input.clear()
+                session.clear_input()
             case client.OutputAudioBufferClear():
                 self._clear_output()
             case client.ItemCreate():
@@ -146,20 +165,13 @@ class RealtimeAdapter:
                 "invalid_value", "Invalid 'type': the sound of a call comes on its track.", "type"
             )
         try:
-            heard = self._decoder.push(audio)
+            self._input.append(audio)
         except ValueError:
             raise RequestError(
                 "invalid_value",
                 f"Invalid 'audio': expected whole 16-bit samples, got {len(audio)} bytes.",
                 "audio",
             ) from None
-        self._unheard = np.concatenate([self._unheard, heard])
-        self.pump()
-
-    def _clear_input(self) -> None:
-        self._unheard = self._unheard[:0]
-        self._decoder = self._new_decoder()
-        self._session.clear_input()
 
     def _clear_output(self) -> None:
         if not self._paced:
@@ -182,10 +194,9 @@ class RealtimeAdapter:
         self._updates[ref] = (event_id, wanted)
         self._session.update(ref, settings)
         self._note_tools(settings.tools)
-        if wanted.audio.input.format != newest.audio.input.format:
-            self._decoder = self._new_decoder()
+        self._follow_format()
 
-    def _newest(self) -> RealtimeSession:
+    def _newest(self) -> SessionObject:
         """The session object as the latest update wants it."""
         return next(reversed(self._updates.values()))[1] if self._updates else self._shown
 
@@ -204,19 +215,17 @@ class RealtimeAdapter:
             voice = self._names.voice(params.voice, at)
             self._check_voice(voice, at)
             self._voice_names[voice] = params.voice
-        if params.format not in (None, self._shown.audio.output.format):
-            raise RequestError(
-                "invalid_value",
-                "Invalid 'response.audio.output.format': expected that of the session.",
-                "response.audio.output.format",
-            )
         request = request_of(params, self._session.info, self._session.settings.max_tokens)
         self._note_tools(request.tools)
         if params.input is not None:
-            context = tuple(self._input(item, index) for index, item in enumerate(params.input))
+            context = tuple(self._item(item, index) for index, item in enumerate(params.input))
             bounds.check_input(context, "response.input")
             request = replace(request, input=context)
-        self._session.respond(replace(request, voice=voice))
+        self._format = params.format
+        try:
+            self._session.respond(replace(request, voice=voice))
+        finally:
+            self._format = None
 
     def _note_tools(self, tools: tuple[Tool, ...] | None) -> None:
         """Says once that this session's tools are taken and shown, but called by nobody."""
@@ -224,18 +233,26 @@ class RealtimeAdapter:
             self._tools_noted = True
             log.info("tools are not called by this engine", session=self._session.id)
 
-    def _input(self, item: WireItem | ItemReference, index: int) -> Item:
+    def _item(self, item: WireItem | ItemReference, index: int) -> Item:
         if isinstance(item, ItemReference):
             return self._session.retrieve_item(item.id)
         return from_wire(item, f"response.input[{index}]")
 
     def _retrieved(self, item_id: str) -> ServerEvent:
-        item = self._session.retrieve_item(item_id)
-        return events.ItemRetrieved(item=to_wire(item, transcripts=self._transcribes))
+        """The item with its caller's sound, where events carry sound and it is still there."""
+        shown = to_wire(self._session.retrieve_item(item_id), transcripts=self._transcribes)
+        sound = None if self._paced else self._session.sound_of(item_id)
+        if sound is not None and isinstance(shown, Message):
+            encoder = OutputEncoder(self._shown.audio.input.format, self._session.info.input_rate)
+            audio = base64.b64encode(encoder.push(sound) + encoder.flush()).decode()
+            shown = replace(shown, content=[with_audio(part, audio) for part in shown.content])
+        return events.ItemRetrieved(item=shown)
 
-    def _new_decoder(self) -> InputDecoder:
-        """For what the client sends from now on: it need not wait for its update to hold."""
-        return InputDecoder(self._newest().audio.input.format, self._session.info.input_rate)
+    def _follow_format(self) -> None:
+        """A client sends its new format at once: it need not wait for its update to hold."""
+        wanted = self._newest().audio.input.format
+        if wanted != self._input.format:
+            self._input.format = wanted
 
     # Happenings ---------------------------------------------------------------------------------
 
@@ -263,11 +280,9 @@ class RealtimeAdapter:
             case happen.ReplyItemEnded():
                 return self._open[happening.reply].end_item(happening)
             case happen.ReplyEnded():
-                del self._open[happening.reply]
-                return [
-                    events.ResponseDone(response=self._response(happening)),
-                    events.RateLimitsUpdated(),
-                ]
+                shown = self._open.pop(happening.reply).output
+                response = response_of(happening, self._conversation, shown)
+                return [events.ResponseDone(response=response), events.RateLimitsUpdated()]
         event = rendering.render(happening)
         return [event] if event else []
 
@@ -277,29 +292,30 @@ class RealtimeAdapter:
 
     def _refused(self, refused: happen.SettingsRefused) -> ServerEvent:
         event_id, _ = self._updates.pop(refused.ref)
-        self._decoder = self._new_decoder()
+        self._follow_format()
         param = effect.param_of(refused.param)
         error = RequestError("invalid_value", f"Invalid '{param}': {refused.message}.", param)
         return _refusal(error, event_id)
 
     def _begin(self, started: happen.ReplyStarted) -> ServerEvent:
         sounds = started.modality == "audio" and not self._paced
-        output = self._shown.audio.output.format
+        shown = self._sounding(started.voice)
+        encoder = OutputEncoder(shown.format, self._session.info.output_rate) if sounds else None
         self._open[started.reply] = OpenResponse(
-            started.reply,
-            started.modality,
-            started.out_of_band,
-            OutputEncoder(output, self._session.info.output_rate) if sounds else None,
+            started.reply, started.modality, started.out_of_band, shown, encoder
         )
-        return events.ResponseCreated(response=self._response(started))
+        return events.ResponseCreated(response=response_of(started, self._conversation, shown))
 
-    def _response(self, reply: happen.ReplyStarted | happen.ReplyEnded) -> Response:
+    def _sounding(self, voice: str) -> OutputShown:
+        """How the response that begins now sounds, in the client's own words."""
+        assert isinstance(self._shown, RealtimeSession)
         output = self._shown.audio.output
-        used = self._names.local_voice(reply.voice)
+        used = self._names.local_voice(voice)
         own = used == self._names.local_voice(self._session.settings.voice)
-        voice = output.voice if own else self._voice_names.get(used, used)
-        shown = OutputShown(format=output.format, voice=voice)
-        return response_of(reply, self._conversation, shown)
+        return OutputShown(
+            format=self._format or output.format,
+            voice=output.voice if own else self._voice_names.get(used, used),
+        )
 
 
 def _transcription(

@@ -19,8 +19,11 @@ from server.protocol.realtime.session_object import (
     RealtimeSession,
     SemanticVad,
     ServerVad,
+    SessionObject,
     ToolChoice,
     Transcription,
+    TranscriptionAudio,
+    TranscriptionSession,
 )
 from server.requests import RequestError, SessionSettings
 
@@ -83,8 +86,6 @@ def session_of(
     settings: SessionSettings, info: EngineInfo, *, id: str, model: str, expires_at: int | None
 ) -> RealtimeSession:
     """The session object that says what ``settings`` hold."""
-    hears = settings.transcribe and info.can.transcripts
-    transcription = Transcription(model=info.name, language=settings.language or UNSET)
     return RealtimeSession(
         id=id,
         model=model,
@@ -92,10 +93,7 @@ def session_of(
         output_modalities=[settings.modality],
         instructions=settings.instructions,
         audio=Audio(
-            input=AudioInput(
-                transcription=transcription if hears else None,
-                turn_detection=_detection_of(settings),
-            ),
+            input=_input_of(settings, info),
             output=AudioOutput(voice=settings.voice or next(iter(info.voices), UNSET)),
         ),
         tools=[
@@ -103,7 +101,27 @@ def session_of(
             for t in settings.tools
         ],
         tool_choice=_choice_of(settings.tool_choice),
+        parallel_tool_calls=settings.parallel_calls,
         max_output_tokens="inf" if settings.max_tokens is None else settings.max_tokens,
+    )
+
+
+def transcription_of(
+    settings: SessionSettings, info: EngineInfo, *, id: str, expires_at: int | None
+) -> TranscriptionSession:
+    """The session object of a session that only listens, as ``settings`` say."""
+    return TranscriptionSession(
+        id=id,
+        expires_at=UNSET if expires_at is None else expires_at,
+        audio=TranscriptionAudio(input=_input_of(settings, info)),
+    )
+
+
+def _input_of(settings: SessionSettings, info: EngineInfo) -> AudioInput:
+    hears = settings.transcribe and info.can.transcripts
+    transcription = Transcription(model=info.name, language=settings.language or UNSET)
+    return AudioInput(
+        transcription=transcription if hears else None, turn_detection=_detection_of(settings)
     )
 
 
@@ -135,27 +153,51 @@ def _detection_of(settings: SessionSettings) -> ServerVad | SemanticVad | None:
 
 
 def settings_of(
-    session: RealtimeSession, now: SessionSettings, info: EngineInfo, names: LocalNames
+    session: SessionObject, now: SessionSettings, info: EngineInfo, names: LocalNames
 ) -> SessionSettings:
     """What ``session`` asks for; ``now`` stands where it says nothing.
 
     Raises:
-        RequestError: a name means nothing here, there is too much of something, or tool calls are
-            demanded of an engine without.
+        RequestError: a name means nothing here, there is too much of something, or something is
+            demanded that this kind of session or engine does not do.
     """
+    heard = session.audio.input
+    if isinstance(session, RealtimeSession):
+        now = _speaking(session, now, info, names)
+    else:
+        _check_transcription(heard)
+        now = replace(now, replies=False)
+    settings = _with_detection(now, heard.turn_detection)
+    return _with_transcription(settings, heard.transcription, names)
+
+
+def _speaking(
+    session: RealtimeSession, now: SessionSettings, info: EngineInfo, names: LocalNames
+) -> SessionSettings:
     names.check_model(session.model, "session.model")
     voice = session.audio.output.voice
-    settings = replace(
+    return replace(
         now,
         instructions=instructions_of(session.instructions, "session.instructions"),
         voice=now.voice if voice is UNSET else names.voice(voice, "session.audio.output.voice"),
         modality=session.output_modalities[0],
         tools=tools_of(session.tools, "session.tools"),
         tool_choice=tool_choice_of(session.tool_choice, info, "session.tool_choice"),
+        parallel_calls=session.parallel_tool_calls,
         max_tokens=max_tokens_of(session.max_output_tokens),
     )
-    settings = _with_detection(settings, session.audio.input.turn_detection)
-    return _with_transcription(settings, session.audio.input.transcription, names)
+
+
+def _check_transcription(heard: AudioInput) -> None:
+    detection = heard.turn_detection
+    if heard.transcription is None:
+        at, why = "transcription", "a transcription session cannot be without"
+    elif isinstance(detection, ServerVad) and detection.idle_timeout_ms is not None:
+        at, why = "turn_detection.idle_timeout_ms", "a transcription session is never idle"
+    else:
+        return
+    at = f"session.audio.input.{at}"
+    raise RequestError("invalid_value", f"Invalid '{at}': {why}.", at)
 
 
 def _with_transcription(
@@ -165,8 +207,14 @@ def _with_transcription(
         return replace(settings, transcribe=False)
     if wanted.model is not UNSET:
         names.check_transcriber(wanted.model, "session.audio.input.transcription.model")
-    language = settings.language if wanted.language is UNSET else wanted.language
-    return replace(settings, transcribe=True, language=language)
+    at = "session.audio.input.transcription"
+    languages = () if wanted.languages is UNSET else wanted.languages
+    language = names.language_of(languages, f"{at}.languages")
+    if wanted.language is not UNSET:
+        language = wanted.language
+        names.check_language(language, f"{at}.language")
+    delay = "low" if wanted.delay is UNSET else wanted.delay
+    return replace(settings, transcribe=True, language=language, delay=delay)
 
 
 def _with_detection(
@@ -194,9 +242,20 @@ def _with_detection(
     )
 
 
-def effective(session: RealtimeSession, info: EngineInfo) -> RealtimeSession:
-    """``session`` as it will be shown: an engine that cannot transcribe has transcription off."""
-    if info.can.transcripts or session.audio.input.transcription is None:
+def effective(session: SessionObject, info: EngineInfo) -> SessionObject:
+    """``session`` as it will be shown.
+
+    An engine that cannot transcribe has transcription off, and a transcription session, where
+    nobody replies, neither creates nor interrupts responses.
+    """
+    if isinstance(session, TranscriptionSession):
+        detection = session.audio.input.turn_detection
+        if detection is None:
+            return session
+        mute = replace(detection, create_response=False, interrupt_response=False)
+        listening = replace(session.audio.input, turn_detection=mute)
+        return replace(session, audio=TranscriptionAudio(input=listening))
+    if info.can.transcripts:
         return session
     heard = replace(session.audio.input, transcription=None)
     return replace(session, audio=replace(session.audio, input=heard))

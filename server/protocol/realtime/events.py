@@ -1,7 +1,7 @@
 """The server's events, by the names and fields of ``openai.types.realtime``.
 
-Events of MCP, telephone keys, diarised segments and the retired ``conversation.item.created`` are
-not made here. ``bytes`` are written as base64.
+Events of MCP, diarised segments and the retired ``conversation.item.created`` are not made here.
+``bytes`` are written as base64.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from msgspec import UNSET, Struct, UnsetType, field
 
 from server.protocol.realtime.items import WireItem
 from server.protocol.realtime.response_object import Response
-from server.protocol.realtime.session_object import RealtimeSession
+from server.protocol.realtime.session_object import SessionObject
 
 _run = secrets.token_hex(4)
 _numbers = itertools.count(1)
@@ -57,11 +57,20 @@ class Error(ServerEvent, kw_only=True, tag="error"):
 
 
 class SessionCreated(ServerEvent, kw_only=True, tag="session.created"):
-    session: RealtimeSession
+    session: SessionObject
 
 
 class SessionUpdated(ServerEvent, kw_only=True, tag="session.updated"):
-    session: RealtimeSession
+    session: SessionObject
+
+
+class Conversation(Struct, frozen=True):
+    id: str
+    object: Literal["realtime.conversation"] = "realtime.conversation"
+
+
+class ConversationCreated(ServerEvent, kw_only=True, tag="conversation.created"):
+    conversation: Conversation
 
 
 # The caller's sound -----------------------------------------------------------------------------
@@ -90,6 +99,13 @@ class TimeoutTriggered(ServerEvent, kw_only=True, tag="input_audio_buffer.timeou
     item_id: str
     audio_start_ms: int
     audio_end_ms: int
+
+
+class DtmfReceived(ServerEvent, kw_only=True, tag="input_audio_buffer.dtmf_event_received"):
+    """``received_at`` in unix seconds."""
+
+    event: str
+    received_at: int
 
 
 # The conversation -------------------------------------------------------------------------------

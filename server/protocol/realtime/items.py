@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Annotated, Literal, TypeAlias
 
 from msgspec import UNSET, Meta, Struct, UnsetType
+from msgspec.structs import replace
 
 from server.conversation import Content, Item, ItemStatus
 from server.protocol.realtime import bounds
@@ -109,6 +110,11 @@ def _part(role: str, part: Content, hidden: bool) -> Part:
     if part.kind == "audio":
         return InputAudio(transcript=None if hidden else part.text)
     return InputText(text=part.text or "")
+
+
+def with_audio(part: Part, audio: str) -> Part:
+    """A caller's part with how it sounded, base64."""
+    return replace(part, audio=audio) if isinstance(part, InputAudio) else part
 
 
 def from_wire(item: WireItem, at: str) -> Item:

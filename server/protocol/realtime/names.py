@@ -13,6 +13,8 @@ from server.requests import RequestError
 from server.settings import local_name
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from engine.contract import EngineInfo
     from server.settings import Names
 
@@ -67,11 +69,42 @@ class LocalNames:
         """Lets pass any name of the recogniser.
 
         Raises:
-            RequestError: there is no such transcription model.
+            RequestError: there is no such transcription model, or it would tell speakers apart.
         """
         tables = self._tables.transcription
+        if name.endswith("-diarize"):
+            message = f"Invalid '{at}': this server does not tell speakers apart, got {name!r}."
+            raise RequestError("invalid_value", message, at)
         if name != self._info.name and local_name(tables, name) is None:
             known = ", ".join((self._info.name, *tables))
+            converses = local_name(self._tables.models, name) is not None
+            why = ", which converses: the transcription model is meant here" if converses else ""
             raise RequestError(
-                "invalid_value", f"Invalid '{at}': expected one of {known}; got {name!r}.", at
+                "invalid_value", f"Invalid '{at}': expected one of {known}; got {name!r}{why}.", at
             )
+
+    def check_language(self, language: str, at: str) -> None:
+        """Lets pass what the recogniser understands, whatever the region (``en``, ``en-GB``).
+
+        Raises:
+            RequestError: it does not.
+        """
+        if language and not self._understands(language):
+            known = ", ".join(self._info.languages)
+            message = f"Invalid '{at}': expected one of {known}; got {language!r}."
+            raise RequestError("invalid_value", message, at)
+
+    def language_of(self, languages: Sequence[str], at: str) -> str:
+        """The one of ``languages`` that is spoken, as far as they say; empty if it may be several.
+
+        Raises:
+            RequestError: the recogniser understands none of them.
+        """
+        known = [language for language in languages if self._understands(language)]
+        if languages and not known:
+            self.check_language(languages[0], at)
+        return known[0] if len(known) == 1 else ""
+
+    def _understands(self, language: str) -> bool:
+        plain = language.partition("-")[0].lower()
+        return not self._info.languages or plain in self._info.languages

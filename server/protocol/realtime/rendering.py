@@ -43,6 +43,8 @@ def _of_input(happening: Happening) -> ServerEvent | None:
             )
         case happen.InputCleared():
             return events.InputCleared()
+        case happen.KeyPressed():
+            return events.DtmfReceived(event=happening.key, received_at=happening.at)
         case happen.IdleTimedOut():
             return events.TimeoutTriggered(
                 item_id=happening.item,

@@ -56,6 +56,7 @@ class ResponseParams(Struct, frozen=True, kw_only=True):
     audio: AudioParams | None = None
     tools: Tools | None = None
     tool_choice: ToolChoice | None = None
+    parallel_tool_calls: bool | None = None
     max_output_tokens: MaxTokens | None = None
     metadata: Metadata | None = None
     prompt: None = None
@@ -88,6 +89,7 @@ def request_of(params: ResponseParams, info: EngineInfo, session_limit: int | No
         modality=params.output_modalities[0] if params.output_modalities else None,
         tools=None if tools is None else tools_of(tools, "response.tools"),
         tool_choice=tool_choice_of(choice, info, "response.tool_choice") if choice else None,
+        parallel_calls=params.parallel_tool_calls,
         max_tokens=unlimited if limit == "inf" else limit and max_tokens_of(limit),
         metadata=params.metadata,
     )

@@ -15,6 +15,7 @@ from server.conversation import Item
 from server.protocol.realtime import events
 from server.protocol.realtime.events import EventPart, ServerEvent
 from server.protocol.realtime.items import to_wire
+from server.protocol.realtime.response_object import OutputShown
 from server.protocol.realtime.sound import OutputEncoder
 
 
@@ -22,13 +23,14 @@ from server.protocol.realtime.sound import OutputEncoder
 class OpenResponse:
     """A response that is being made.
 
-    ``encoder`` is None where the sound goes another way than these events. ``said`` is what the
-    open message's deltas said so far.
+    ``output`` is how it sounds, ``encoder`` None where the sound goes another way than these
+    events. ``said`` is what the open message's deltas said so far.
     """
 
     id: str
     modality: Modality
     out_of_band: bool
+    output: OutputShown
     encoder: OutputEncoder | None
     said: list[str] = field(default_factory=list)
 

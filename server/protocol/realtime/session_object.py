@@ -1,4 +1,5 @@
-"""The session object of type ``realtime``: what the wire shows, what an update makes of it.
+"""The two session objects, ``realtime`` and ``transcription``: what the wire shows, what an update
+makes of it.
 
 An update is sparse. Absent keeps, objects merge at every depth, lists and values replace; null
 turns off what can be off (turn detection, transcription, noise reduction...) and elsewhere means
@@ -6,8 +7,8 @@ the default. Fields that only the server writes may be sent back and are ignored
 so a client can return what it was given. What this server cannot do is refused by the field's name.
 
 Taken and shown as given, without effect here: ``noise_reduction``, ``truncation``, ``tracing``,
-``reasoning``, ``parallel_tool_calls``, the recogniser's prompts and keywords, and ``tools`` where
-the engine calls none (demanding a call of it is refused).
+``reasoning``, the recogniser's prompts and keywords, and ``tools`` where the engine calls none
+(demanding a call of it is refused).
 """
 
 from __future__ import annotations
@@ -18,11 +19,13 @@ from typing import Annotated, Any, Literal, TypeAlias
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType, field
 
+from engine.contract import Delay
 from server.protocol.realtime import bounds
 from server.protocol.realtime.wire import convert
 from server.requests import RequestError
 
 Milliseconds = Annotated[int, Meta(ge=0, le=60_000)]
+Language = Annotated[str, Meta(max_length=16)]
 Name = Annotated[str, Meta(min_length=1, max_length=128)]
 
 
@@ -52,11 +55,11 @@ class Transcription(Struct, frozen=True):
     """Only what the client said is written: some clients fail on any key more."""
 
     model: Name | UnsetType = UNSET
-    language: Annotated[str, Meta(max_length=16)] | UnsetType = UNSET
-    languages: list[str] | UnsetType = UNSET
+    language: Language | UnsetType = UNSET
+    languages: list[Language] | UnsetType = UNSET
     prompt: str | UnsetType = UNSET
     keywords: list[str] | UnsetType = UNSET
-    delay: Literal["minimal", "low", "medium", "high", "xhigh"] | UnsetType = UNSET
+    delay: Delay | UnsetType = UNSET
 
 
 class ServerVad(Struct, frozen=True, kw_only=True, tag="server_vad"):
@@ -127,20 +130,36 @@ class RealtimeSession(Struct, frozen=True, kw_only=True, tag="realtime"):
     prompt: None = None
     include: None = None
     reasoning: dict[str, Any] | UnsetType = UNSET
-    parallel_tool_calls: bool | UnsetType = UNSET
+    parallel_tool_calls: bool = True
 
+
+class TranscriptionAudio(Struct, frozen=True, kw_only=True):
+    input: AudioInput = AudioInput()
+
+
+class TranscriptionSession(Struct, frozen=True, kw_only=True, tag="transcription"):
+    """The same of a session that only listens: it has no model, no voice and no tools."""
+
+    object: Literal["realtime.transcription_session"] = "realtime.transcription_session"
+    id: str
+    expires_at: int | UnsetType = UNSET
+    audio: TranscriptionAudio = TranscriptionAudio()
+    include: None = None
+
+
+SessionObject: TypeAlias = RealtimeSession | TranscriptionSession
 
 _READ_ONLY = {"object", "id", "expires_at", "client_secret"}
 _OBJECTS = {"audio", "input", "output", "format"}
 """Objects that are always there: null cannot turn them off and says nothing."""
 
 
-def merge(current: RealtimeSession, update: Mapping[str, Any]) -> RealtimeSession:
+def merge(current: SessionObject, update: Mapping[str, Any]) -> SessionObject:
     """The session after ``update``, the ``session`` field of a ``session.update``.
 
     Raises:
-        RequestError: the update does not fit, or makes the session too large; ``param`` names the
-            field, and nothing changes.
+        RequestError: the update does not fit, is for a session of another type, or makes the
+            session too large; ``param`` names the field, and nothing changes.
     """
     if "type" not in update:
         raise RequestError(
@@ -148,23 +167,32 @@ def merge(current: RealtimeSession, update: Mapping[str, Any]) -> RealtimeSessio
             "Missing required parameter: 'session.type'.",
             "session.type",
         )
-    if update["type"] != "realtime":
+    kind = current.__struct_config__.tag
+    if update["type"] != kind:
         raise RequestError(
             "invalid_value",
-            f"Invalid 'session.type': expected 'realtime', got {update['type']!r}.",
+            f"Invalid 'session.type': expected '{kind}', which a session stays, "
+            f"got {update['type']!r}.",
             "session.type",
         )
     given = {key: value for key, value in update.items() if key not in _READ_ONLY}
     merged = _merged(msgspec.to_builtins(current), given)
-    for name in ("model", "id"):
-        merged.setdefault(name, getattr(current, name))
-    session: RealtimeSession = convert(_with_plain_voice(merged), RealtimeSession, "session")
-    if session.audio.output.voice is UNSET:
-        output = msgspec.structs.replace(session.audio.output, voice=current.audio.output.voice)
-        audio = msgspec.structs.replace(session.audio, output=output)
-        session = msgspec.structs.replace(session, audio=audio)
+    if isinstance(current, RealtimeSession):
+        merged.setdefault("model", current.model)
+    session: SessionObject = convert(_with_plain_voice(merged), type(current), "session")
+    if isinstance(session, RealtimeSession) and isinstance(current, RealtimeSession):
+        session = _with_voice(session, current.audio.output.voice)
     bounds.check_json(session, bounds.SESSION, "session")
     return session
+
+
+def _with_voice(session: RealtimeSession, before: str | UnsetType) -> RealtimeSession:
+    """A voice cannot be taken away, only changed."""
+    if session.audio.output.voice is not UNSET:
+        return session
+    output = msgspec.structs.replace(session.audio.output, voice=before)
+    audio = msgspec.structs.replace(session.audio, output=output)
+    return msgspec.structs.replace(session, audio=audio)
 
 
 def _merged(base: Mapping[str, Any], update: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,0 +1,78 @@
+"""How a session begins: its object, whole and checked, and the settings that it stands for. Pure.
+
+A client may bring a session object along before there is a session: in the form that makes a call,
+bound to an ephemeral secret, or by what a socket's address says. It is as sparse as an update and
+is merged into the defaults by the same rules, so that ``session.created`` shows what holds.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal
+
+from msgspec import Struct
+
+from server.protocol.realtime import effect
+from server.protocol.realtime.names import LocalNames
+from server.protocol.realtime.session_object import SessionObject, merge
+from server.requests import RequestError, SessionSettings
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from engine.contract import EngineInfo
+    from server.settings import Names
+
+Kind = Literal["realtime", "transcription"]
+
+
+class Opening(Struct, frozen=True):
+    """A session about to begin: as the client sees it, and as the session takes it."""
+
+    shown: SessionObject
+    settings: SessionSettings
+
+
+def open_session(
+    given: Mapping[str, Any] | None,
+    *,
+    id: str,
+    model: str,
+    defaults: SessionSettings,
+    info: EngineInfo,
+    names: Names,
+    kind: Kind = "realtime",
+    expires_at: int | None = None,
+) -> Opening:
+    """The session that ``given`` asks for; None asks for nothing.
+
+    Args:
+        given: a session object, sparse but for its ``type``.
+        id: of the session, ``sess_...``.
+        model: the name it was asked for by, echoed; a transcription session has none.
+        defaults: what holds where ``given`` says nothing.
+        kind: of the session where ``given`` does not say; ``transcription`` is insisted on.
+        expires_at: unix seconds at which the session ends by itself, or None.
+
+    Raises:
+        RequestError: the session cannot be; ``param`` names the field (``session.audio...``).
+    """
+    if given is not None and given.get("type") == "transcription":
+        kind = "transcription"
+    local = LocalNames(names, info, model)
+    if kind == "transcription":
+        _check_listens(info)
+        plain: SessionObject = effect.transcription_of(defaults, info, id=id, expires_at=expires_at)
+    else:
+        plain = effect.session_of(defaults, info, id=id, model=model, expires_at=expires_at)
+    shown = effect.effective(plain if given is None else merge(plain, given), info)
+    return Opening(shown, effect.settings_of(shown, defaults, info, local))
+
+
+def _check_listens(info: EngineInfo) -> None:
+    if info.replies == "by_itself" or not info.can.transcripts:
+        raise RequestError(
+            "invalid_value",
+            "Invalid 'session.type': this server's model cannot only transcribe; "
+            "expected 'realtime', got 'transcription'.",
+            "session.type",
+        )
