@@ -1,113 +1,115 @@
-"""Who may use the service: hosts, origins and the token. Pure checks and one thin middleware.
+"""Who may use the service: hosts, origins and keys. Pure checks and one thin middleware.
 
-On loopback no token is asked for, so the browser is the danger: any web page can reach a service
-on the visitor's own machine. A foreign page is told by its ``Origin``, and one that made its name
-point here (DNS rebinding) by the ``Host`` it asks for. Everywhere else callers show a token, which
-the operator gets as part of the first URL, as notebook servers do; the page keeps it in a cookie,
-and programs send it as their API key.
+On loopback no key is asked for until one was made, so the browser is the danger: any web page can
+reach a service on the visitor's own machine. A foreign page is told by its ``Origin``, on sockets
+and posts alike (CORS covers neither), and one that made its name point here (DNS rebinding) by the
+``Host`` it asks for.
+
+Everywhere else callers show an API key, a client secret made with one, or the server's token. The
+token is part of the first URL that the operator gets, as notebook servers do it; the page keeps it
+in a cookie. Whoever was given a key instead opens the page by the same link.
 """
 
 from __future__ import annotations
 
 import hmac
 import ipaddress
-import re
 import secrets
-from collections.abc import Awaitable, Callable, Iterable
-from dataclasses import dataclass
+import time
+from dataclasses import dataclass, field
 
 from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
 from yarl import URL
 
+from server import client_secrets
+from server.caller import TOKEN, Caller
+from server.client_secrets import ClientSecrets
+from server.cors import preflight
 from server.errors import ServiceError, bad_request
+from server.keys import Keys, keys_path
+from server.seen import COOKIE, Network, Seen, host_name, see
 from server.settings import ServerSettings
 from server.transport.addresses import is_loopback
 
-COOKIE = "parley_token"
 TOKEN_QUERY = "token"
-KEY_PROTOCOL = "openai-insecure-api-key."
-"""A browser cannot send headers with a WebSocket; OpenAI's clients put the key here."""
+CALLER = web.RequestKey("caller", Caller)
+"""Where a request's handler finds who asks."""
+
+OPEN = frozenset({"/health", "/ready", "/static"})
+"""Routes that tell nothing worth a key."""
+OPEN_HERE = frozenset({"/metrics"})
+"""Routes that ask programs on this machine itself for none."""
+NOT_FOR_SECRETS = frozenset({"/metrics", "/v1/realtime/client_secrets"})
+"""Routes that a client secret does not open: it may start sessions, and no more."""
 
 _LOCAL_NAMES = frozenset({"localhost", "127.0.0.1", "[::1]"})
-_OPEN_PATHS = ("/health", "/ready", "/static/")
-"""Neither tells anything worth a token."""
-_FORWARDED = ("X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto")
-_ALLOWED_HEADERS = re.compile(
-    r"authorization|content-type|x-openai-agents-sdk|openai-[a-z-]+|x-stainless-[a-z-]+"
-)
-
-SECURITY_HEADERS = {
-    "Content-Security-Policy": (
-        "default-src 'self'; img-src 'self' data:; base-uri 'none'; form-action 'self'; "
-        "frame-ancestors 'none'; object-src 'none'"
-    ),
-    "Permissions-Policy": "microphone=(self), camera=(), geolocation=()",
-    "Referrer-Policy": "no-referrer",
-    "X-Content-Type-Options": "nosniff",
-}
-"""Of every response: our page runs our own files, talks to us alone, and is never framed."""
-
-Network = ipaddress.IPv4Network | ipaddress.IPv6Network
-
-
-@dataclass(frozen=True, slots=True)
-class Seen:
-    """What matters of a request, forwarding headers already resolved.
-
-    ``keys`` are all secrets it showed, from wherever; ``forwarded``: it came through a proxy that
-    is not trusted, so that nothing is known of who sent it.
-    """
-
-    path: str
-    scheme: str
-    host: str
-    origin: str | None
-    keys: tuple[str, ...]
-    forwarded: bool
 
 
 @dataclass(frozen=True, slots=True)
 class Access:
     """The rules of one server.
 
-    ``token`` None asks for none (loopback only). ``hosts`` and ``origins`` are the operator's,
+    ``token`` None: there is none (only on loopback). ``hosts`` and ``origins`` are the operator's,
     besides what is local and our own; ``proxies`` are networks whose forwarding headers are
     believed.
     """
 
     token: str | None
+    keys: Keys
+    secrets: ClientSecrets = field(default_factory=ClientSecrets)
     hosts: frozenset[str] = frozenset()
     origins: frozenset[str] = frozenset()
     proxies: tuple[Network, ...] = ()
 
-    def check(self, seen: Seen) -> None:
-        """Lets a request pass.
+    @property
+    def locked(self) -> bool:
+        """Whether callers have to show a key."""
+        return self.token is not None or self.keys.required
+
+    def check(self, seen: Seen, now: float) -> Caller:
+        """Lets a request pass, at unix time ``now``, and says whose it is.
 
         Raises:
-            ServiceError: 403 for a host or origin that is not ours, 401 for a token not shown.
+            ServiceError: 403 for a host, an origin or a use that is not allowed, 401 where a key
+                was needed and none that is known was shown.
         """
         self._check_origin(seen)
-        if self.token is None:
+        here = seen.route in OPEN_HERE and not seen.address and not seen.forwarded
+        caller = self._known(seen, now)
+        if not self.locked or (here and caller is None):
             self._check_host(seen)
-        elif not seen.path.startswith(_OPEN_PATHS) and not self.knows(seen.keys):
-            raise ServiceError(
-                401,
-                "invalid_request_error",
-                "unauthorized",
-                "expected this server's token: as API key, or open the link printed at its start",
-            )
+        elif caller is None and seen.route not in OPEN:
+            raise _unauthorized("expected an API key, or the page's link with the server's token")
+        caller = caller or Caller(address=seen.address)
+        if caller.secret is not None and seen.route in NOT_FOR_SECRETS:
+            message = "expected an API key, got a client secret: it starts sessions and no more"
+            raise _forbidden("client_secret_not_allowed", message)
+        return caller
 
-    def knows(self, keys: Iterable[str]) -> bool:
-        """Whether one of ``keys`` is the token."""
-        token = (self.token or "").encode()
-        return any(
-            hmac.compare_digest(key.encode("utf-8", "surrogateescape"), token) for key in keys
-        )
+    def knows(self, shown: str) -> str | None:
+        """Whose ``shown`` is: the id of the API key, or :data:`TOKEN`; None: nobody's."""
+        if self.token is not None and hmac.compare_digest(_bytes(shown), _bytes(self.token)):
+            return TOKEN
+        key = self.keys.find(shown)
+        return key.id if key else None
 
     def allows_origin(self, seen: Seen) -> bool:
         """Whether the page at ``seen.origin`` is ours, or may call by the operator's word."""
         return seen.origin in (f"{seen.scheme}://{seen.host}", *self.origins)
+
+    def _known(self, seen: Seen, now: float) -> Caller | None:
+        """Who showed a key that is known."""
+        for shown in seen.keys:
+            if key := self.knows(shown):
+                return Caller(key, seen.address)
+            secret = self.secrets.find(shown, now)
+            if secret and (secret.owner in ("", TOKEN) or self.keys.has(secret.owner)):
+                return Caller(secret.owner, seen.address, secret)
+        if any(shown.startswith(client_secrets.PREFIX) for shown in seen.keys):
+            # Even where no key is needed: the session that it stands for would be another one.
+            raise _unauthorized("this client secret is not known, or has expired")
+        return None
 
     def _check_origin(self, seen: Seen) -> None:
         if seen.origin is not None and not self.allows_origin(seen):
@@ -127,64 +129,21 @@ def access_of(settings: ServerSettings) -> Access:
     """The rules that ``settings`` make; a token is minted where one is needed and none was given.
 
     A trusted proxy brings callers from elsewhere, so there loopback needs a token too.
+
+    Raises:
+        KeysProblem: there are keys and they cannot be read.
     """
+    keys = Keys(keys_path(settings.keys_file))
     token = settings.token.get_secret_value() if settings.token else None
-    if not token and (settings.trusted_proxies or not is_loopback(settings.host)):
+    needed = settings.trusted_proxies or not is_loopback(settings.host) or keys.required
+    if not token and needed:
         token = secrets.token_urlsafe(24)
     return Access(
         token=token or None,
+        keys=keys,
         hosts=frozenset(host.lower() for host in settings.allowed_hosts),
         origins=frozenset(origin.lower().rstrip("/") for origin in settings.allowed_origins),
         proxies=tuple(ipaddress.ip_network(network) for network in settings.trusted_proxies),
-    )
-
-
-def host_name(host: str) -> str:
-    """The name in a ``Host`` header, lower case and without its port."""
-    name, _, port = host.rpartition(":")
-    return (name if port.isdigit() and name else host).lower()
-
-
-def forwarded(value: str) -> str:
-    """What the nearest proxy wrote: the last entry, those before it may be the client's own."""
-    return value.rpartition(",")[2].strip()
-
-
-def shown_keys(authorization: str, protocols: str, cookie: str | None) -> tuple[str, ...]:
-    """Every secret in a request's headers."""
-    scheme, _, bearer = authorization.partition(" ")
-    keys = [bearer.strip()] if scheme.lower() == "bearer" else []
-    for protocol in protocols.split(","):
-        if protocol.strip().startswith(KEY_PROTOCOL):
-            keys.append(protocol.strip().removeprefix(KEY_PROTOCOL))
-    return (*keys, cookie) if cookie else tuple(keys)
-
-
-def allowed_headers(asked: str) -> str:
-    """The request headers of a preflight that are granted: those that OpenAI's clients send."""
-    names = (name.strip().lower() for name in asked.split(","))
-    return ", ".join(name for name in names if _ALLOWED_HEADERS.fullmatch(name))
-
-
-def see(request: web.Request, proxies: tuple[Network, ...]) -> Seen:
-    """What matters of ``request``."""
-    scheme, host, headers = request.scheme, request.host, request.headers
-    came_through = any(name in headers for name in _FORWARDED)
-    trusted = came_through and _is_in(request.remote, proxies)
-    if trusted:
-        scheme = forwarded(headers.get("X-Forwarded-Proto", scheme)).lower()
-        host = forwarded(headers.get("X-Forwarded-Host", host))
-    return Seen(
-        path=request.path,
-        scheme={"ws": "http", "wss": "https"}.get(scheme, scheme),
-        host=host.lower(),
-        origin=headers.get("Origin"),
-        keys=shown_keys(
-            headers.get("Authorization", ""),
-            headers.get("Sec-WebSocket-Protocol", ""),
-            request.cookies.get(COOKIE),
-        ),
-        forwarded=came_through and not trusted,
     )
 
 
@@ -195,42 +154,16 @@ def guard(access: Access) -> Middleware:
     async def apply(request: web.Request, handler: Handler) -> web.StreamResponse:
         seen = see(request, access.proxies)
         if request.method == "OPTIONS" and "Access-Control-Request-Method" in request.headers:
-            return _preflight(access, seen, request)
+            if not access.allows_origin(seen):
+                raise _forbidden("origin_not_allowed", "Origin: not allowed; see allowed_origins")
+            return preflight(request)
         offered = request.query.get(TOKEN_QUERY)
-        if request.path == "/" and access.token and offered and access.knows([offered]):
+        if request.path == "/" and offered and access.locked and access.knows(offered):
             return _remember(request.rel_url, offered, seen.scheme == "https")
-        access.check(seen)
+        request[CALLER] = access.check(seen, time.time())
         return await handler(request)
 
     return apply
-
-
-def cross_origin(access: Access) -> Callable[[web.Request, web.StreamResponse], Awaitable[None]]:
-    """The signal that adds security headers, and lets allowed pages read the response."""
-
-    async def add(request: web.Request, response: web.StreamResponse) -> None:
-        seen = see(request, access.proxies)
-        response.headers.update(SECURITY_HEADERS)
-        if seen.origin is not None and access.allows_origin(seen):
-            response.headers["Access-Control-Allow-Origin"] = seen.origin
-            response.headers["Access-Control-Expose-Headers"] = "Location, Retry-After"
-            response.headers["Vary"] = "Origin"
-
-    return add
-
-
-def _preflight(access: Access, seen: Seen, request: web.Request) -> web.Response:
-    if not access.allows_origin(seen):
-        raise _forbidden("origin_not_allowed", "Origin: not allowed; see allowed_origins")
-    asked = request.headers.get("Access-Control-Request-Headers", "")
-    return web.Response(
-        status=204,
-        headers={
-            "Access-Control-Allow-Methods": "GET, POST, DELETE",
-            "Access-Control-Allow-Headers": allowed_headers(asked),
-            "Access-Control-Max-Age": "600",
-        },
-    )
 
 
 def _remember(url: URL, token: str, secure: bool) -> web.Response:
@@ -241,13 +174,13 @@ def _remember(url: URL, token: str, secure: bool) -> web.Response:
     return response
 
 
-def _is_in(address: str | None, networks: tuple[Network, ...]) -> bool:
-    if address is None:
-        return False
-    parsed = ipaddress.ip_address(address)
-    plain = getattr(parsed, "ipv4_mapped", None) or parsed
-    return any(plain in network for network in networks)
+def _bytes(secret: str) -> bytes:
+    return secret.encode("utf-8", "surrogateescape")
 
 
 def _forbidden(code: str, message: str) -> ServiceError:
     return bad_request(code, message, status=403)
+
+
+def _unauthorized(message: str) -> ServiceError:
+    return ServiceError(401, "invalid_request_error", "unauthorized", message)

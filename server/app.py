@@ -11,7 +11,9 @@ import structlog
 from aiohttp import web
 
 from server import access
+from server.cors import cross_origin
 from server.errors import ServiceError, bad_request
+from server.transport.client_secrets import ClientSecretRequests
 from server.transport.models import default_model, model_objects
 from server.transport.webrtc.calls import MAX_REQUEST, Calls
 from server.transport.websocket import RealtimeSockets
@@ -36,9 +38,10 @@ def create_app(
     app = web.Application(
         middlewares=[answer_errors, access.guard(rules)], client_max_size=MAX_REQUEST
     )
-    app.on_response_prepare.append(access.cross_origin(rules))
+    app.on_response_prepare.append(cross_origin(rules))
     calls = Calls(manager, settings)
     sockets = RealtimeSockets(manager, settings, metrics)
+    secrets = ClientSecretRequests(manager, settings, rules.secrets)
     about = _About(manager, settings, metrics)
     app.add_routes(
         [
@@ -48,6 +51,7 @@ def create_app(
             web.get("/v1/models", about.models),
             web.get("/v1/models/{model}", about.model),
             web.get("/v1/realtime", sockets.handle),
+            web.post("/v1/realtime/client_secrets", secrets.create),
             web.post("/v1/realtime/calls", calls.create),
             web.post("/v1/realtime/calls/{call_id}/hangup", calls.hang_up),
             web.delete("/v1/realtime/calls/{call_id}", calls.hang_up),

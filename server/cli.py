@@ -6,9 +6,11 @@ be had (a model, a port) with status 1.
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import sys
 from collections.abc import Callable, Sequence
+from importlib import metadata
 
 USAGE = """\
 usage: parley COMMAND [options]
@@ -16,6 +18,9 @@ usage: parley COMMAND [options]
   parley serve           answer calls from browsers and programs; --help lists the settings
   parley models fetch    download the default models, once; afterwards no network is needed
   parley models list     show which engines there are
+  parley keys create     make an API key; from the first one on, every caller needs one
+  parley keys list       show which keys there are
+  parley keys revoke     take a key back, by its id
   parley bench turns     measure how fast turns are answered on this machine
   parley bench sockets   measure what a session over a WebSocket costs, beside a bare echo
 """
@@ -27,6 +32,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for words, run in _COMMANDS.items():
         if tuple(given[: len(words)]) == words:
             return run(given[len(words) :])
+    if given == ["--version"]:
+        print("parley", metadata.version("parley-voice"))
+        return 0
     asked_for_help = given[:1] in (["--help"], ["-h"], ["help"])
     print(USAGE, end="", file=sys.stdout if asked_for_help else sys.stderr)
     return 0 if asked_for_help else 2
@@ -36,6 +44,7 @@ def _serve(arguments: Sequence[str]) -> int:
     from engine import registry
     from engine.contract import EngineError
     from server import logs
+    from server.keys import KeysProblem
     from server.serve import CannotListen, serve
     from server.settings import SettingsProblem, load
 
@@ -51,7 +60,7 @@ def _serve(arguments: Sequence[str]) -> int:
         return _complain(problem, 2)
     try:
         asyncio.run(serve(engine, settings, lambda line: print(line, flush=True)))
-    except (CannotListen, EngineError) as problem:
+    except (CannotListen, KeysProblem, EngineError) as problem:
         return _complain(problem, 1)
     return 0
 
@@ -60,8 +69,10 @@ def _fetch(arguments: Sequence[str]) -> int:
     from engine import registry
     from engine.contract import EngineError
 
+    parser = argparse.ArgumentParser("parley models fetch")
+    parser.add_argument("engine", nargs="?", default="cascade", help="whose models")
     try:
-        registry.fetch(arguments[0] if arguments else "cascade", print)
+        registry.fetch(parser.parse_args(arguments).engine, print)
     except EngineError as problem:
         return _complain(problem, 1)
     return 0
@@ -73,6 +84,22 @@ def _list(arguments: Sequence[str]) -> int:
     for name in registry.names():
         print(name)
     return 0
+
+
+def _keys(command: str) -> Callable[[Sequence[str]], int]:
+    def run(arguments: Sequence[str]) -> int:
+        from server import keys_command
+        from server.keys import KeysProblem
+        from server.settings import SettingsProblem
+
+        try:
+            return keys_command.main(command, arguments)
+        except SettingsProblem as problem:
+            return _complain(problem, 2)
+        except KeysProblem as problem:
+            return _complain(problem, 1)
+
+    return run
 
 
 def _bench_turns(arguments: Sequence[str]) -> int:
@@ -96,6 +123,9 @@ _COMMANDS: dict[tuple[str, ...], Callable[[Sequence[str]], int]] = {
     ("serve",): _serve,
     ("models", "fetch"): _fetch,
     ("models", "list"): _list,
+    ("keys", "create"): _keys("create"),
+    ("keys", "list"): _keys("list"),
+    ("keys", "revoke"): _keys("revoke"),
     ("bench", "turns"): _bench_turns,
     ("bench", "sockets"): _bench_sockets,
 }

@@ -55,10 +55,11 @@ class ServiceError(Exception):
         }
 
     def headers(self) -> dict[str, str]:
-        """``Retry-After`` in whole seconds, where there is one to give."""
-        if self.retry_after is None:
-            return {}
-        return {"Retry-After": str(max(1, math.ceil(self.retry_after)))}
+        """``Retry-After`` in whole seconds, and how to show a key, where there is one to give."""
+        headers = {"WWW-Authenticate": "Bearer"} if self.status == 401 else {}
+        if self.retry_after is not None:
+            headers["Retry-After"] = str(max(1, math.ceil(self.retry_after)))
+        return headers
 
 
 def bad_request(

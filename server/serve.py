@@ -25,8 +25,9 @@ from server.app import create_app
 from server.manager import Manager
 from server.observe import Metrics, watch_loop
 from server.settings import shown
-from server.tls import self_signed, server_context, state_folder
-from server.transport.addresses import machine_addresses
+from server.state import state_folder
+from server.tls import self_signed, server_context
+from server.transport.addresses import is_loopback, machine_addresses
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -55,6 +56,7 @@ async def serve(
 
     Raises:
         CannotListen: the address or certificate cannot be used.
+        KeysProblem: there are API keys and they cannot be read.
         EngineError: the engine cannot be had.
     """
     began = time.monotonic()
@@ -73,6 +75,8 @@ async def serve(
     lag = asyncio.create_task(watch_loop(metrics))
     try:
         port = await _listen(runner, settings)
+        if not _secure(settings) and not is_loopback(settings.host):
+            log.warning("browsers give pages here no microphone; see --tls self-signed")
         if await stopping.before(manager.start()):
             announce(f"Ready in {time.monotonic() - began:.1f} s: {_url(settings, port, rules)}")
             await stopping.first.wait()
@@ -157,8 +161,12 @@ def _tls(settings: ServerSettings) -> ssl.SSLContext | None:
     return None
 
 
+def _secure(settings: ServerSettings) -> bool:
+    return settings.tls != "off" or settings.tls_cert is not None
+
+
 def _url(settings: ServerSettings, port: int, rules: Access) -> str:
-    scheme = "http" if settings.tls == "off" and settings.tls_cert is None else "https"
+    scheme = "https" if _secure(settings) else "http"
     host = settings.host
     if host in ("", "0.0.0.0", "::"):
         host = socket.gethostname()

@@ -16,15 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import urlsplit
 
-from pydantic import (
-    BaseModel,
-    ConfigDict,
-    Field,
-    SecretStr,
-    ValidationError,
-    field_validator,
-    model_validator,
-)
+from pydantic import Field, SecretStr, ValidationError, field_validator, model_validator
 from pydantic_settings import (
     BaseSettings,
     CliApp,
@@ -32,6 +24,8 @@ from pydantic_settings import (
     SettingsConfigDict,
     SettingsError,
 )
+
+from server.engine_settings import EngineChoice, Part
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -49,72 +43,12 @@ class SettingsProblem(Exception):
     """The settings cannot be used; the message names each key at fault, and shows no secret."""
 
 
-class _Part(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+class Limits(Part):
+    """How long things may take, in seconds, and how much one caller may use.
 
-
-class Stage(_Part):
-    """One stage of the engine: embedded where ``url`` is empty, else an endpoint."""
-
-    url: str = Field(
-        default="", description="Base URL of an OpenAI-compatible endpoint; empty: embedded."
-    )
-    key: SecretStr = Field(default=SecretStr(""), description="Key for that endpoint.")
-    model: str = Field(default="", description="The model to use; empty: the engine's default.")
-    extra_body: dict[str, Any] = Field(
-        default={}, description="What else requests to the endpoint hold (JSON)."
-    )
-    timeout: float | None = Field(
-        default=None, gt=0, description="Seconds the endpoint may take to begin, or to go on."
-    )
-
-    @field_validator("url")
-    @classmethod
-    def _http(cls, url: str) -> str:
-        if url and not url.startswith(("http://", "https://")):
-            raise ValueError("expected an address that begins with http:// or https://")
-        return url
-
-    def plain(self) -> dict[str, Any]:
-        """What was set, the key in the clear."""
-        set_ = self.model_dump() | {"key": self.key.get_secret_value()}
-        return {name: value for name, value in set_.items() if value}
-
-
-class VoiceStage(Stage):
-    """The stage that speaks."""
-
-    voice: str = Field(default="", description="The endpoint's voice where a client names none.")
-    voices: tuple[str, ...] = Field(default=(), description="The endpoint's other voices.")
-
-
-class EngineChoice(_Part):
-    """Which speech engine answers, and where its stages run."""
-
-    name: str = Field(
-        default="cascade", description="The engine's name; `parley models list` shows them."
-    )
-    llm: Stage = Field(default=Stage(), description="The language model.")
-    tts: VoiceStage = Field(default=VoiceStage(), description="Text to speech.")
-    options: dict[str, Any] = Field(
-        default={}, description="What else the engine is told, as its own page describes (JSON)."
-    )
-
-    def plain(self) -> dict[str, Any]:
-        """The engine's options as it reads them: only what was set, secrets in the clear.
-
-        What ``options`` say of a stage stands beside what was set of it here, which goes first.
-        """
-        plain = dict(self.options)
-        for name, stage in (("llm", self.llm), ("tts", self.tts)):
-            if told := stage.plain():
-                other = plain.get(name)
-                plain[name] = other | told if isinstance(other, dict) else told
-        return plain
-
-
-class Limits(_Part):
-    """How long things may take, in seconds."""
+    A caller is an API key, and an address too; programs on this machine itself count by their key
+    only.
+    """
 
     setup: float = Field(default=10.0, gt=0, description="From the answer to a connected call.")
     idle: float = Field(
@@ -124,9 +58,20 @@ class Limits(_Part):
     drain: float = Field(
         default=30.0, ge=0, description="For running sessions to end after SIGTERM."
     )
+    caller_sessions: int = Field(
+        default=20, ge=1, description="Sessions at once, per API key and per address."
+    )
+    caller_starts: float = Field(
+        default=120.0, gt=0, description="Session starts per minute, per API key and per address."
+    )
+    caller_audio: float = Field(
+        default=1200.0,
+        gt=0,
+        description="Seconds of sound per minute, per API key and per address; more is slowed.",
+    )
 
 
-class Names(_Part):
+class Names(Part):
     """Names that stock clients send, and the local ones they mean; ``*`` matches anything.
 
     An empty local name is the engine's default. Clients get their own spelling back.
@@ -168,12 +113,13 @@ class ServerSettings(BaseSettings):
         cli_hide_none_type=True,
         cli_avoid_json=True,
         cli_prog_name="parley serve",
+        cli_exit_on_error=False,
     )
 
     config: Path | None = Field(default=None, description="TOML file with any of these settings.")
     host: str = Field(
         default="127.0.0.1",
-        description="Address to listen on. Anything but loopback asks callers for a token.",
+        description="Address to listen on. Anything but loopback asks callers for a key.",
     )
     port: int = Field(
         default=8300, ge=0, le=65535, description="Port to listen on; 0 picks a free one."
@@ -193,7 +139,11 @@ class ServerSettings(BaseSettings):
     limits: Limits = Limits()
     token: SecretStr | None = Field(
         default=None,
-        description="Token that callers must show; by default made at start where needed.",
+        description="Token in the page's link; by default made at start where keys are needed.",
+    )
+    keys_file: Path | None = Field(
+        default=None,
+        description="File that `parley keys` keeps API keys in; by default with the state.",
     )
     allowed_origins: tuple[str, ...] = Field(
         default=(),
@@ -266,8 +216,8 @@ def load(arguments: Sequence[str]) -> ServerSettings:
     """The settings that the command line, the environment and the file make together.
 
     Raises:
-        SettingsProblem: one of them holds something that cannot be used.
-        SystemExit: ``--help`` was asked for, or an option is not known.
+        SettingsProblem: one of them is not known, or holds something that cannot be used.
+        SystemExit: ``--help`` was asked for.
     """
     _check_environment()
     try:
@@ -277,7 +227,7 @@ def load(arguments: Sequence[str]) -> ServerSettings:
     except ValidationError as problem:
         raise SettingsProblem("\n".join(map(_explain, problem.errors()))) from None
     except SettingsError as problem:
-        raise SettingsProblem(str(problem)) from None
+        raise SettingsProblem(str(problem).removeprefix("error parsing CLI: ")) from None
 
 
 def shown(settings: ServerSettings) -> dict[str, Any]:

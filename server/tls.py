@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import datetime
 import ipaddress
-import os
 import ssl
 from collections.abc import Iterable
 from pathlib import Path
@@ -19,15 +18,11 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
+from server.state import write_whole
+
 _VALID = datetime.timedelta(days=397)
 """As long as browsers accept."""
 _RENEW = datetime.timedelta(days=30)
-
-
-def state_folder() -> Path:
-    """Where what the server makes for itself is kept (XDG base directories)."""
-    base = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
-    return Path(base) / "parley"
 
 
 def server_context(certificate: Path, key: Path) -> ssl.SSLContext:
@@ -89,8 +84,8 @@ def _make(certificate: Path, key: Path, names: frozenset[str], now: datetime.dat
         serialization.PrivateFormat.PKCS8,
         serialization.NoEncryption(),
     )
-    _write(key, secret, 0o600)
-    _write(certificate, made.public_bytes(serialization.Encoding.PEM), 0o644)
+    write_whole(key, secret, 0o600)
+    write_whole(certificate, made.public_bytes(serialization.Encoding.PEM), 0o644)
 
 
 def _general(name: str) -> x509.GeneralName:
@@ -98,12 +93,3 @@ def _general(name: str) -> x509.GeneralName:
         return x509.IPAddress(ipaddress.ip_address(name))
     except ValueError:
         return x509.DNSName(name)
-
-
-def _write(path: Path, content: bytes, mode: int) -> None:
-    """Replaces ``path`` whole, never readable by more than ``mode`` says."""
-    fresh = path.with_suffix(".new")
-    fresh.unlink(missing_ok=True)
-    fresh.touch(mode, exist_ok=False)
-    fresh.write_bytes(content)
-    fresh.replace(path)

@@ -32,8 +32,10 @@ def known_models(names: Names, info: EngineInfo) -> list[str]:
     return list(dict.fromkeys([*_named(names), info.name, *info.models]))
 
 
-def asked_model(name: str, names: Names, info: EngineInfo) -> str:
+def asked_model(name: str, names: Names, info: EngineInfo, param: str = "model") -> str:
     """The model a client means by ``name``, in its own spelling; empty means the default.
+
+    ``param`` is where it was asked for.
 
     Raises:
         ServiceError: nobody here goes by that name.
@@ -44,8 +46,8 @@ def asked_model(name: str, names: Names, info: EngineInfo) -> str:
     if name not in known and local_name(names.models, name) is None:
         raise bad_request(
             "model_not_found",
-            f"model: expected one of {', '.join(known)}; got another",
-            "model",
+            f"{param}: expected one of {', '.join(known)}; got another",
+            param,
             404,
         )
     return name

@@ -4,45 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from typing import Any
 
-from aiohttp import ClientWebSocketResponse, FormData, WSMsgType, web
-from aiohttp.test_utils import TestClient, TestServer
+from aiohttp import ClientWebSocketResponse, FormData, WSMsgType
 from aiortc import RTCConfiguration, RTCPeerConnection, RTCSessionDescription
 from aiortc.mediastreams import AudioStreamTrack
 
-from engine.simulated import Simulated
-from server.access import access_of
-from server.app import create_app
 from server.manager import Manager
-from server.observe import Metrics
-from server.settings import ServerSettings
 from server.transport import websocket
 from server.transport.webrtc import stock
-
-
-@dataclass
-class Service:
-    manager: Manager
-    metrics: Metrics
-    caller: TestClient[web.Request, web.Application]
-
-
-@asynccontextmanager
-async def service(**settings: Any) -> AsyncIterator[Service]:
-    chosen = ServerSettings(webrtc_addresses=("127.0.0.1",), **settings)
-    metrics = Metrics()
-    manager = Manager(Simulated({}), chosen, metrics)
-    app = create_app(manager, chosen, metrics, access_of(chosen))
-    async with TestClient(TestServer(app)) as caller:
-        await manager.start()
-        try:
-            yield Service(manager, metrics, caller)
-        finally:
-            await manager.stop()
+from tests.service import service
 
 
 async def event(ws: ClientWebSocketResponse) -> dict[str, Any]:
@@ -86,6 +57,7 @@ async def test_a_bad_event_is_answered_and_the_session_goes_on() -> None:
     async with service() as now, now.caller.ws_connect("/v1/realtime") as ws:
         await event(ws)
         await ws.send_str("{")
+        assert (await event(ws))["type"] == "conversation.created"
         assert (await event(ws))["error"]["code"] == "invalid_event"
         await ws.send_bytes(b"sound")
         assert "binary" in (await event(ws))["error"]["message"]
@@ -209,8 +181,8 @@ async def test_a_form_brings_the_session_along() -> None:
         response = await now.caller.post("/v1/realtime/calls", data=form)
         assert response.status == 201
         await caller.answer(await response.text())
-        updated = await caller.of_type("session.updated")
-        assert updated["session"]["instructions"] == "Be brief."
+        created = await caller.of_type("session.created")
+        assert created["session"]["instructions"] == "Be brief."
         await caller.connection.close()
         await gone(now.manager)
 

@@ -4,36 +4,33 @@ from __future__ import annotations
 
 from dataclasses import replace
 from ipaddress import ip_network
+from pathlib import Path
 
+import msgspec
 import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestClient, TestServer
-from hypothesis import given
-from hypothesis import strategies as st
 
-from server.access import (
-    Access,
-    Seen,
-    access_of,
-    allowed_headers,
-    cross_origin,
-    forwarded,
-    guard,
-    host_name,
-    shown_keys,
-)
+from server import keys
+from server.access import NOT_FOR_SECRETS, Access, access_of, guard
 from server.app import answer_errors
+from server.caller import TOKEN, Caller
+from server.client_secrets import ClientSecrets
+from server.cors import allowed_headers, cross_origin
 from server.errors import ServiceError
+from server.keys import Keys
+from server.seen import Seen
 from server.settings import ServerSettings
 
-LOCAL = Seen("/v1/realtime", "http", "localhost:8300", None, (), forwarded=False)
-KEYLESS = Access(token=None)
-KEYED = Access(token="right")
+LOCAL = Seen("/v1/realtime", "http", "localhost:8300", None, (), "", forwarded=False)
+REMOTE = replace(LOCAL, host="voice.example.org", address="192.0.2.1")
+KEYLESS = Access(token=None, keys=Keys(Path("/nonexistent/keys.json")))
+KEYED = replace(KEYLESS, token="right")
 
 
 def refusal(access: Access, seen: Seen) -> tuple[int, str] | None:
     try:
-        access.check(seen)
+        access.check(seen, 0)
     except ServiceError as error:
         return error.status, error.code
     return None
@@ -53,7 +50,7 @@ def test_a_name_that_was_made_to_point_here_is_refused(host: str) -> None:
 
 
 def test_a_configured_host_name_is_answered() -> None:
-    access = Access(token=None, hosts=frozenset({"voice.example.org"}))
+    access = replace(KEYLESS, hosts=frozenset({"voice.example.org"}))
     assert refusal(access, replace(LOCAL, host="voice.example.org:8300")) is None
 
 
@@ -78,49 +75,111 @@ def test_a_request_through_an_unknown_proxy_is_not_taken_for_a_local_one() -> No
     assert refusal(KEYLESS, replace(LOCAL, forwarded=True)) == (403, "proxy_not_trusted")
 
 
-def test_elsewhere_the_token_is_asked_for_and_any_way_of_showing_it_will_do() -> None:
+def test_elsewhere_a_key_is_asked_for_and_any_way_of_showing_it_will_do() -> None:
     assert refusal(KEYED, LOCAL) == (401, "unauthorized")
     assert refusal(KEYED, replace(LOCAL, keys=("wrong", "righ", ""))) == (401, "unauthorized")
     assert refusal(KEYED, replace(LOCAL, keys=("wrong", "right"))) is None
-    for path in ("/health", "/ready", "/static/demo.js"):
-        assert refusal(KEYED, replace(LOCAL, path=path)) is None
+    for route in ("/health", "/ready", "/static"):
+        assert refusal(KEYED, replace(LOCAL, route=route)) is None
+    for route in ("/", "", "/healthy", "/v1/models"):
+        assert refusal(KEYED, replace(LOCAL, route=route)) == (401, "unauthorized")
 
 
-def test_keys_are_read_from_every_place_a_client_can_put_them() -> None:
-    protocols = "realtime, openai-insecure-api-key.one,openai-organization.x"
-    assert shown_keys("Bearer two", protocols, "three") == ("two", "one", "three")
-    assert shown_keys("Basic two", "realtime", None) == ()
+def test_figures_are_for_programs_on_this_machine_and_for_keys() -> None:
+    here = replace(LOCAL, route="/metrics")
+    assert refusal(KEYED, here) is None
+    assert refusal(KEYED, replace(here, host="evil.example")) == (403, "host_not_allowed")
+    for other in (replace(here, address="192.0.2.1"), replace(here, forwarded=True)):
+        assert refusal(KEYED, other) == (401, "unauthorized")
+        assert refusal(KEYED, replace(other, keys=("right",))) is None
 
 
-@given(st.text(), st.text(), st.none() | st.text())
-def test_no_header_breaks_the_check(authorization: str, protocols: str, cookie: str | None) -> None:
-    KEYED.knows(shown_keys(authorization, protocols, cookie))
+def test_whoever_shows_a_key_is_known_by_its_id(tmp_path: Path) -> None:
+    path = tmp_path / "keys.json"
+    key, secret = keys.create(path, "", 0)
+    access = replace(KEYED, keys=Keys(path))
+    assert access.check(replace(REMOTE, keys=(secret,)), 0) == Caller(key.id, "192.0.2.1")
+    assert access.check(replace(REMOTE, keys=("right",)), 0) == Caller(TOKEN, "192.0.2.1")
+    keys.revoke(path, key.id)
+    assert refusal(access, replace(REMOTE, keys=(secret,))) == (401, "unauthorized")
 
 
-def test_the_last_forwarded_entry_is_the_proxys_own() -> None:
-    assert forwarded("evil.example, voice.example") == "voice.example"
-    assert forwarded("https") == "https"
+def test_the_first_key_locks_a_server_on_loopback_that_runs(tmp_path: Path) -> None:
+    path = tmp_path / "keys.json"
+    access = replace(KEYLESS, keys=Keys(path))
+    assert refusal(access, LOCAL) is None
+    _, secret = keys.create(path, "", 0)
+    assert refusal(access, LOCAL) == (401, "unauthorized")
+    assert refusal(access, replace(LOCAL, keys=(secret,))) is None
 
 
-@pytest.mark.parametrize(
-    ("host", "name"), [("A:1", "a"), ("[::1]:80", "[::1]"), ("[::1]", "[::1]"), ("b", "b")]
-)
-def test_a_host_is_its_name_without_the_port(host: str, name: str) -> None:
-    assert host_name(host) == name
+def test_a_client_secret_starts_sessions_and_makes_no_secrets(tmp_path: Path) -> None:
+    path = tmp_path / "keys.json"
+    key, _ = keys.create(path, "", 0)
+    access = replace(KEYED, keys=Keys(path), secrets=ClientSecrets())
+    secret = access.secrets.make(key.id, b"{}", expires_at=10, now=0)
+    assert secret is not None
+    shown = replace(REMOTE, keys=(secret,))
+    caller = access.check(shown, 5)
+    assert (caller.key, caller.secret) == (key.id, access.secrets.find(secret, 5))
+    for route in NOT_FOR_SECRETS:
+        with pytest.raises(ServiceError) as refused:
+            access.check(replace(shown, route=route), 5)
+        assert (refused.value.status, refused.value.code) == (403, "client_secret_not_allowed")
+    with pytest.raises(ServiceError, match="expired"):
+        access.check(shown, 10)
+    keys.revoke(path, key.id)
+    with pytest.raises(ServiceError, match="not known"):
+        access.check(shown, 5)
+
+
+def test_a_client_secret_that_is_not_known_is_refused_where_no_key_is_needed() -> None:
+    assert refusal(KEYLESS, replace(LOCAL, keys=("anything",))) is None
+    assert refusal(KEYLESS, replace(LOCAL, keys=("ek_expired",))) == (401, "unauthorized")
+
+
+def test_a_call_is_reached_by_its_key_and_of_secrets_by_the_one_that_started_it() -> None:
+    made = ClientSecrets()
+    values = [made.make("key_a", b"{}", 10, 0) for _ in range(2)]
+    one, other = (Caller("key_a", "", made.find(value or "", 0)) for value in values)
+    key, stranger = Caller("key_a", "192.0.2.1"), Caller("key_b")
+    assert key.reaches(one) and key.reaches(other) and key.reaches(Caller("key_a"))
+    assert one.reaches(one) and not one.reaches(other) and not one.reaches(key)
+    assert not any(stranger.reaches(owner) for owner in (one, key, Caller(), Caller(TOKEN)))
 
 
 def test_preflights_grant_what_stock_clients_send() -> None:
-    asked = "Authorization, content-type, X-OpenAI-Agents-SDK, x-stainless-os, x-evil"
-    granted = "authorization, content-type, x-openai-agents-sdk, x-stainless-os"
+    asked = "Authorization, content-type, X-Api-Key, X-OpenAI-Agents-SDK, x-stainless-os, x-evil"
+    granted = "authorization, content-type, x-api-key, x-openai-agents-sdk, x-stainless-os"
     assert allowed_headers(asked) == granted
 
 
-def test_a_token_is_minted_where_callers_come_from_elsewhere() -> None:
+def test_what_a_request_asks_for_goes_over_what_its_secret_does() -> None:
+    made = ClientSecrets()
+    bound = b'{"type": "realtime", "audio": {"input": {"turn_detection": null}, "output": {}}}'
+    caller = Caller("", "", made.find(made.make("", bound, 10, 0) or "", 0))
+    own = {"model": "m", "audio": {"output": {"voice": "echo"}}}
+    assert caller.asking(own) == {
+        "type": "realtime",
+        "model": "m",
+        "audio": {"input": {"turn_detection": None}, "output": {"voice": "echo"}},
+    }
+    assert caller.asking(None) == msgspec.json.decode(bound)
+    assert Caller().asking(own) == own
+    assert Caller().asking(None) is None
+
+
+def test_a_token_is_minted_where_callers_come_from_elsewhere_or_need_a_key(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "keys.json"
+    keys.create(path, "", 0)
     assert access_of(ServerSettings()).token is None
     for settings in (
         ServerSettings(host="0.0.0.0"),
         ServerSettings(host="192.0.2.7"),
         ServerSettings(trusted_proxies=("10.0.0.0/8",)),
+        ServerSettings(keys_file=path),
     ):
         token = access_of(settings).token
         assert token is not None

@@ -2,49 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from io import BytesIO
+from pathlib import Path
 from typing import Any
 
 import pytest
-from aiohttp import FormData, web
-from aiohttp.test_utils import TestClient, TestServer
+from aiohttp import FormData, WSServerHandshakeError
 
 from engine.contract import EngineUnavailable
 from engine.simulated import Simulated
-from server.access import access_of
-from server.app import create_app
-from server.manager import Manager
-from server.observe import Metrics
-from server.settings import ServerSettings
+from server import keys
+from server.access import OPEN, OPEN_HERE
 from server.transport.addresses import is_loopback, media_addresses
+from tests.service import service
 
 OFFER = "v=0\r\nm=audio 9 X\r\na=ice-ufrag:abcd\r\na=ice-pwd:x\r\na=fingerprint:sha-256 AA\r\n"
 SDP = {"Content-Type": "application/sdp"}
-
-
-@dataclass
-class Service:
-    manager: Manager
-    metrics: Metrics
-    caller: TestClient[web.Request, web.Application]
-
-
-@asynccontextmanager
-async def service(*, start: bool = True, **settings: Any) -> AsyncIterator[Service]:
-    chosen = ServerSettings(**settings)
-    metrics = Metrics()
-    manager = Manager(Simulated({}), chosen, metrics)
-    app = create_app(manager, chosen, metrics, access_of(chosen))
-    async with TestClient(TestServer(app)) as caller:
-        if start:
-            await manager.start()
-        try:
-            yield Service(manager, metrics, caller)
-        finally:
-            await manager.stop()
 
 
 async def error(response: Any) -> tuple[int, str, str | None]:
@@ -171,6 +144,106 @@ async def test_hanging_up_a_call_that_is_not_there_says_so() -> None:
 async def test_a_plain_request_for_a_socket_is_told_to_upgrade() -> None:
     async with service() as now:
         assert (await error(await now.caller.get("/v1/realtime")))[:2] == (426, "upgrade_required")
+
+
+ELSEWHERE = {"X-Forwarded-For": "192.0.2.1"}
+PROXIED: dict[str, Any] = {"trusted_proxies": ("127.0.0.0/8",), "token": "right"}
+
+
+async def test_every_route_is_listed_as_open_or_asks_for_a_key() -> None:
+    async with service(**PROXIED) as now:
+        routes = now.caller.app.router.routes() if now.caller.app else ()
+        asked = set()
+        for route in routes:
+            assert route.resource is not None
+            path = route.resource.canonical
+            asked.add(path)
+            address = path.format(model="parley", call_id="rtc_1")
+            answer = await now.caller.request(route.method, address, headers=ELSEWHERE)
+            assert (answer.status != 401) is (path in OPEN), (route.method, path)
+        assert asked == OPEN | OPEN_HERE | {
+            "/",
+            "/v1/models",
+            "/v1/models/{model}",
+            "/v1/realtime",
+            "/v1/realtime/client_secrets",
+            "/v1/realtime/calls",
+            "/v1/realtime/calls/{call_id}",
+            "/v1/realtime/calls/{call_id}/hangup",
+        }
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Authorization": "Bearer wrong"},
+        {"Authorization": "wrong"},
+        {"X-Api-Key": "wrong"},
+        {"api-key": "wrong"},
+        {"Sec-WebSocket-Protocol": "realtime, openai-insecure-api-key.wrong"},
+        {"Cookie": "parley_token=wrong"},
+        {},
+    ],
+)
+async def test_an_unauthenticated_socket_is_refused_before_the_upgrade(
+    headers: dict[str, str],
+) -> None:
+    async with service(token="right") as now:
+        for path in ("/v1/realtime", "/v1/realtime?call_id=rtc_1"):
+            with pytest.raises(WSServerHandshakeError) as refused:
+                await now.caller.ws_connect(path, headers=headers)
+            assert refused.value.status == 401
+        offer = await now.caller.post("/v1/realtime/calls", headers=headers | SDP, data=OFFER)
+        assert await error(offer) == (401, "unauthorized", None)
+        assert offer.headers["WWW-Authenticate"] == "Bearer"
+        right = {name: value.replace("wrong", "right") for name, value in headers.items()}
+        if right:
+            async with now.caller.ws_connect("/v1/realtime", headers=right) as ws:
+                assert (await ws.receive_json())["type"] == "session.created"
+
+
+async def test_cors_does_not_cover_sockets_so_they_and_offers_are_checked_for_their_origin() -> (
+    None
+):
+    async with service(token="right", allowed_origins=("https://site.example",)) as now:
+        key = {"Authorization": "Bearer right"}
+        foreign = key | {"Origin": "https://evil.example"}
+        with pytest.raises(WSServerHandshakeError) as refused:
+            await now.caller.ws_connect("/v1/realtime", headers=foreign)
+        assert refused.value.status == 403
+        offer = await now.caller.post("/v1/realtime/calls", headers=foreign | SDP, data=OFFER)
+        assert await error(offer) == (403, "origin_not_allowed", None)
+        allowed = key | {"Origin": "https://site.example"}
+        async with now.caller.ws_connect("/v1/realtime", headers=allowed) as ws:
+            assert (await ws.receive_json())["type"] == "session.created"
+
+
+async def test_a_page_elsewhere_may_send_what_agents_js_sends() -> None:
+    async with service(token="right", allowed_origins=("https://site.example",)) as now:
+        for path in ("/v1/realtime/calls", "/v1/realtime/client_secrets"):
+            asked = {
+                "Origin": "https://site.example",
+                "Access-Control-Request-Method": "POST",
+                "Access-Control-Request-Headers": "authorization,content-type,x-openai-agents-sdk",
+            }
+            answer = await now.caller.options(path, headers=asked)
+            assert answer.status == 204
+            granted = answer.headers["Access-Control-Allow-Headers"]
+            assert granted == "authorization, content-type, x-openai-agents-sdk"
+            assert answer.headers["Access-Control-Allow-Origin"] == "https://site.example"
+
+
+async def test_the_page_opens_by_its_link_with_the_token_or_with_a_key(tmp_path: Path) -> None:
+    _, key = keys.create(tmp_path / "keys.json", "", 0)
+    async with service(keys_file=tmp_path / "keys.json") as now:
+        assert now.access.token is not None
+        for shown in (now.access.token, key):
+            now.caller.session.cookie_jar.clear()
+            assert (await now.caller.get("/")).status == 401
+            assert (await now.caller.get(f"/?token={shown}")).status == 200
+            cookie = {"Cookie": f"parley_token={shown}"}
+            async with now.caller.ws_connect("/v1/realtime", headers=cookie) as ws:
+                assert (await ws.receive_json())["type"] == "session.created"
 
 
 def test_media_goes_where_the_host_says() -> None:

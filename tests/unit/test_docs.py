@@ -9,8 +9,8 @@ from server.settings import load
 
 ROOT = Path(__file__).parents[2]
 PAGES = ("README.md", "docs/operating.md", "docs/embedding.md")
-OTHERS = {"--full", "--gpu", "--help", "--network", "--rm", "PARLEY_CACHE"}
-"""Options of the scripts and of Docker, and the one variable that is no setting."""
+OTHERS = {"--full", "--gpu", "--help", "--name", "--network", "--rm", "PARLEY_CACHE"}
+"""Options of the scripts, of `parley keys` and of Docker; the one variable that is no setting."""
 
 
 @pytest.fixture

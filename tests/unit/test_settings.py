@@ -56,7 +56,12 @@ def test_a_key_at_fault_in_the_file_is_named(tmp_path: Path, text: str, key: str
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [("PARLEY_PROT", "1"), ("PARLEY_PORT", "x"), ("PARLEY_ENGINE__LLM__URLL", "x")],
+    [
+        ("PARLEY_PROT", "1"),
+        ("PARLEY_PORT", "x"),
+        ("PARLEY_ENGINE__LLM__URLL", "x"),
+        ("PARLEY_LIMITS__SESION", "1"),
+    ],
 )
 def test_a_variable_at_fault_is_named(
     name: str, value: str, monkeypatch: pytest.MonkeyPatch

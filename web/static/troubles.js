@@ -141,6 +141,7 @@ const WORDINGS = {
 const ALIASES = {
   drain: "server_draining",
   engine_failed: "engine_lost",
+  rate_limit_exceeded: "too_many_requests",
   too_long: "session_expired",
 };
 

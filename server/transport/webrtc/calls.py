@@ -14,8 +14,10 @@ import msgspec
 import structlog
 from aiohttp import web
 
+from server.access import CALLER
 from server.errors import bad_request
 from server.transport.addresses import machine_addresses, media_addresses
+from server.transport.body import within
 from server.transport.models import asked_model
 from server.transport.webrtc.peer import Peer
 from server.transport.webrtc.sdp import MAX_OFFER, Offer, OfferError, parse_offer
@@ -47,16 +49,17 @@ class Calls:
         Raises:
             ServiceError: the request is no good, or there is no place.
         """
-        text, session = await self._read(request)
+        text, given = await within(self._settings.limits.setup, _read(request))
         offer = _offer(text)
         dcid = _channel_id(request.query.get("dcid"))
-        asked = session.get("model", "") if session else ""
+        caller = request[CALLER]
+        session = caller.asking(given)
         model = asked_model(
-            asked or request.query.get("model", ""),
+            (session or {}).get("model") or request.query.get("model", ""),
             self._settings.names,
             self._manager.info,
         )
-        stay = await self._manager.admit(model=model, paced=True)
+        stay = await self._manager.admit(model=model, paced=True, session=session, caller=caller)
         try:
             peer, answer = await self._answer(stay, offer, dcid)
         except BaseException as problem:
@@ -64,9 +67,6 @@ class Calls:
             if isinstance(problem, OfferError):
                 raise bad_request("invalid_sdp", f"sdp: {problem}", "sdp") from problem
             raise
-        if session is not None:
-            update = msgspec.json.encode({"type": "session.update", "session": session})
-            stay.receive(update, peer.events)
         task = asyncio.create_task(_carry(stay, peer), name=f"call {stay.call_id}")
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -83,7 +83,7 @@ class Calls:
         Raises:
             ServiceError: there is no such call.
         """
-        stay = self._manager.find(request.match_info["call_id"])
+        stay = self._manager.find(request.match_info["call_id"], request[CALLER])
         if stay is None:
             raise bad_request("call_not_found", "call_id: no such call", "call_id", 404)
         await stay.end("hangup")
@@ -93,18 +93,6 @@ class Calls:
         """Waits until every call has let go, a bounded time."""
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=_CLOSING)
-
-    async def _read(self, request: web.Request) -> tuple[str, dict[str, Any] | None]:
-        """The offer's text and the session object beside it, if there is one."""
-        patience = self._settings.limits.setup
-        try:
-            async with asyncio.timeout(patience):
-                return await _read(request)
-        except TimeoutError:
-            message = f"expected the whole request within {patience:g} s"
-            raise bad_request("request_timeout", message, status=408) from None
-        except ConnectionError:
-            raise bad_request("request_incomplete", "the request broke off") from None
 
     async def _answer(self, stay: Stay, offer: Offer, dcid: int | None) -> tuple[Peer, str]:
         settings = self._settings

@@ -1,0 +1,45 @@
+"""The service in this process: its application on a loopback port, its engine simulated."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from aiohttp import web
+from aiohttp.test_utils import TestClient, TestServer
+
+from engine.simulated import Simulated
+from server.access import Access, access_of
+from server.app import create_app
+from server.manager import Manager
+from server.observe import Metrics
+from server.settings import ServerSettings
+
+
+@dataclass
+class Service:
+    """What a test sees of it: ``caller`` sends requests."""
+
+    manager: Manager
+    metrics: Metrics
+    access: Access
+    caller: TestClient[web.Request, web.Application]
+
+
+@asynccontextmanager
+async def service(*, start: bool = True, **settings: Any) -> AsyncIterator[Service]:
+    """A service with ``settings``; ``start``: its engine runs."""
+    chosen = ServerSettings(**{"webrtc_addresses": ("127.0.0.1",), **settings})
+    metrics = Metrics()
+    manager = Manager(Simulated({}), chosen, metrics)
+    access = access_of(chosen)
+    app = create_app(manager, chosen, metrics, access)
+    async with TestClient(TestServer(app)) as caller:
+        if start:
+            await manager.start()
+        try:
+            yield Service(manager, metrics, access, caller)
+        finally:
+            await manager.stop()
