@@ -52,6 +52,11 @@ class Clauses:
         self.full = False
         """Whether the reply has reached its longest; nothing more is taken."""
 
+    @property
+    def calls(self) -> bool:
+        """Whether a tool call was written into the text, which is not spoken."""
+        return self._speakable.calls
+
     def push(self, text: str) -> list[str]:
         """The clauses that ``text`` completes."""
         return self._take(self._speakable.push(text))

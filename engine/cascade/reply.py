@@ -149,6 +149,8 @@ class Making:
                     if empty:
                         raise StageError("llm", "the answer holds nothing to say")
                     yield part
+                if clauses.calls:
+                    raise StageError("llm", "the answer holds a tool call as text")
                 if clauses.full:
                     yield Ending("length")
                     return

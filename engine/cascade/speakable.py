@@ -17,6 +17,8 @@ from dataclasses import dataclass
 _REACH = 300
 """Characters that a link or tag may span; a bracket open for longer is just a bracket."""
 
+_CALL = r"<\|?(?:tool_calls?|function_calls?|python_tag)\b|<function=|\[TOOL_CALLS\]"
+"""How models begin a tool call that whoever serves them left in the text."""
 _INSIDE = rf"[^<>]{{0,{_REACH}}}"
 _LABELLED = rf"(?:(?<!\S)!)?\[(?P<label>[^\[\]]{{0,{_REACH}}})"
 _TARGET = rf"\([^()\s]{{0,{_REACH}}}"
@@ -25,7 +27,8 @@ _UNFINISHED = (
     rf"|{_LABELLED.replace('?P<label>', '?:')}(?:\](?:{_TARGET})?)?\Z)|"
 )
 _UNITS = (
-    rf"(?P<markup><think>.*?(?:</think>|\Z)|<[/|]?[A-Za-z]{_INSIDE}>|{_LABELLED}\]{_TARGET}\))"
+    rf"(?P<call>(?:{_CALL}).*)"
+    rf"|(?P<markup><think>.*?(?:</think>|\Z)|<[/|]?[A-Za-z]{_INSIDE}>|{_LABELLED}\]{_TARGET}\))"
     r"|(?P<space>\s)|[^\s<\[!]+|."
 )
 _UNIT = re.compile(_UNITS, re.DOTALL)
@@ -49,21 +52,28 @@ class SpokenWord:
 
 
 class Speakable:
-    """Turns a growing text into its speakable words."""
+    """Turns a growing text into its speakable words.
+
+    Attributes:
+        calls: a tool call was written into the text; nothing from there on is given out.
+    """
 
     def __init__(self) -> None:
+        self.calls = False
         self._held = ""
         self._line_start = True
         self._new_line = False
 
     def push(self, text: str) -> list[SpokenWord]:
         """The words that ``text`` completes."""
+        if self.calls:
+            return []
         self._held += text
         cut = 0
         for unit in _UNIT_SO_FAR.finditer(self._held):
             if unit["unfinished"] is not None:
                 break
-            if unit["space"] is not None:
+            if unit["space"] is not None or unit["call"] is not None:
                 cut = unit.end()
         ready, self._held = self._held[:cut], self._held[cut:]
         return self._words(ready)
@@ -74,7 +84,7 @@ class Speakable:
         return self._words(ready)
 
     def _words(self, text: str) -> list[SpokenWord]:
-        text = _UNIT.sub(lambda unit: unit["label"] or "" if unit["markup"] else unit[0], text)
+        text = _UNIT.sub(self._plain, text)
         words = []
         for piece in re.findall(r"\s+|\S+", text):
             if piece.isspace():
@@ -86,3 +96,9 @@ class Speakable:
                 words.append(SpokenWord(word, self._new_line))
                 self._line_start = self._new_line = False
         return words
+
+    def _plain(self, unit: re.Match[str]) -> str:
+        if unit["call"] is not None:
+            self.calls = True
+            return ""
+        return unit["label"] or "" if unit["markup"] else unit[0]

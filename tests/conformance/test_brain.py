@@ -50,6 +50,9 @@ FAULTS: dict[str, Answer | None] = {
     "stalls amid the answer": Say("It is a quarter past", then="stall"),
     "dies amid the answer": Say("It is a quarter past", then="die"),
     "calls a tool with half its arguments": Call("get_weather", '{"city": "Par'),
+    "writes a tool call into its words": Say(
+        'One moment. <tool_call> {"name": "get_weather", "arguments": {"city": "Paris"}'
+    ),
 }
 
 

@@ -32,6 +32,8 @@ fragments = st.sampled_from(
             "<think>",
             "</think>",
             "<|im_end|>",
+            "<tool_call>",
+            "[TOOL_CALLS]",
             "Assistant: ",
             "\U0001f600",
             "|",
@@ -99,6 +101,23 @@ def test_no_clause_is_empty_or_longer_than_a_voice_is_given(text: str) -> None:
 )
 def test_markup_is_not_read_aloud(written: str, spoken: str | None) -> None:
     assert cleaned(written) == (written if spoken is None else spoken)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        '<tool_call>{"name": "lamp"}</tool_call> Done.',
+        '<|tool_call|>{"name": "lamp"}',
+        '<|python_tag|>{"name": "lamp"}',
+        "<function=lamp>{}</function>",
+        '[TOOL_CALLS] [{"name": "lamp"}]',
+        "<tool_call",
+    ],
+)
+def test_a_tool_call_in_the_text_is_not_read_aloud(call: str) -> None:
+    cutter = Clauses(1000)
+    assert [*cutter.push(f"One moment. {call}"), *cutter.finish()] == ["One moment."]
+    assert cutter.calls
 
 
 def test_the_first_clause_comes_at_five_words_or_at_punctuation() -> None:
