@@ -68,6 +68,7 @@ class Conversation:
         self._order: list[str] = []
         self._words: dict[str, list[Word]] = {}
         self._sound: dict[str, int] = {}
+        self._cut: set[str] = set()
 
     def __len__(self) -> int:
         return len(self._order)
@@ -119,15 +120,21 @@ class Conversation:
         self._order.remove(item_id)
         self._words.pop(item_id, None)
         self._sound.pop(item_id, None)
+        self._cut.discard(item_id)
 
     def transcribe(self, item_id: str, text: str) -> Item:
         """Gives a spoken user message its transcript."""
         return self._replace(item_id, content=(Content(kind="audio", text=text),))
 
     def speak(self, item_id: str, text: str, end: int) -> None:
-        """Appends words to a reply's message; their sound ends at output sample ``end``."""
+        """Appends words to a reply's message; their sound ends at output sample ``end``.
+
+        Of a message that was cut nothing more is heard, so it keeps what the cut left.
+        """
         item = self.get(item_id)
         self._words.setdefault(item_id, []).append(Word(text, end))
+        if item_id in self._cut:
+            return
         kind = item.content[0].kind if item.content else "audio"
         so_far = (item.content[0].text or "") if item.content else ""
         self._replace(item_id, content=(Content(kind=kind, text=so_far + text),))
@@ -141,8 +148,8 @@ class Conversation:
         return self._sound.get(item_id, 0)
 
     def finish(self, item_id: str, status: ItemStatus) -> Item:
-        """Closes an item: nothing is added to it any more."""
-        return self._replace(item_id, status=status)
+        """Closes an item: nothing is added to it any more. One that was cut stays incomplete."""
+        return self._replace(item_id, status="incomplete" if item_id in self._cut else status)
 
     def cut(self, item_id: str, heard: int) -> Item:
         """Leaves of a spoken reply the words whose sound ended within ``heard`` samples.
@@ -151,6 +158,7 @@ class Conversation:
         """
         kept = "".join(word.text for word in self._words.get(item_id, ()) if word.end <= heard)
         content = (Content(kind="audio", text=kept.rstrip()),)
+        self._cut.add(item_id)
         return self._replace(item_id, content=content, status="incomplete")
 
     def unheard(self, item_id: str, heard: int) -> str:

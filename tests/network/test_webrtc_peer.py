@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -194,12 +195,16 @@ async def test_of_several_offered_tracks_the_first_alone_is_heard(
         assert len(drained) == 1
 
 
-async def test_an_event_longer_than_the_caller_takes_is_left_out() -> None:
+async def test_an_event_longer_than_the_caller_takes_is_left_out_and_told() -> None:
     async with call() as now:
         assert await now.peer.connected()
-        now.peer.events.send("x" * 300_000)
+        now.peer.events.send(json.dumps({"type": "long.event", "text": "x" * 300_000}))
         now.peer.events.send("short")
-        await until(lambda: now.at_caller == ["short"])
+        await until(lambda: len(now.at_caller) == 2)
+        told, short = now.at_caller
+        assert json.loads(told)["error"]["code"] == "event_too_large"
+        assert "long.event" in told
+        assert short == "short"
 
 
 async def test_closing_leaves_no_task_behind() -> None:

@@ -11,7 +11,10 @@ import asyncio
 from collections import deque
 from typing import TYPE_CHECKING
 
+import msgspec
 import structlog
+
+from server.protocol.realtime.events import Error, ErrorBody, encode
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -27,6 +30,10 @@ _FLUSH_STEP = 0.05
 """Seconds; the last events are given so long to leave."""
 
 log = structlog.get_logger(__name__)
+
+
+class _Head(msgspec.Struct):
+    type: str
 
 
 class EventChannel:
@@ -97,9 +104,19 @@ class EventChannel:
         assert channel is not None
         size = len(text.encode())
         if self._max_message and size > self._max_message:
-            log.warning("event too long for the caller", size=size, limit=self._max_message)
+            kind = msgspec.json.decode(text, type=_Head).type
+            log.warning("event too long for the caller", kind=kind, size=size)
+            channel.send(_left_out(kind, size, self._max_message))
         elif channel.bufferedAmount + size > _BUFFERED:
             log.warning("caller does not read its events", unread=channel.bufferedAmount)
             self._closed("failed")
         else:
             channel.send(text)
+
+
+def _left_out(kind: str, size: int, limit: int) -> str:
+    """Stands in the place of an event that does not fit: nobody waits for it in vain."""
+    message = f"{kind}: left out; it takes {size} bytes, and this connection carries {limit}."
+    return encode(
+        Error(error=ErrorBody(type="server_error", code="event_too_large", message=message))
+    )
