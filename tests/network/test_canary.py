@@ -109,6 +109,14 @@ async def offend(caller: Caller, server: Server) -> None:
             calls = urljoin(server.url, f"v1/realtime/calls?dcid={PHRASE}")
             headers = {"Content-Type": kind}
             assert (await web.post(calls, data=PHRASE, headers=headers)).status in (400, 415)
+        secrets = urljoin(server.url, "v1/realtime/client_secrets")
+        for kind, status in (("realtime", 200), (PHRASE, 400)):
+            session = {"type": kind, "instructions": PHRASE}
+            assert (await web.post(secrets, json={"session": session})).status == status
+        for name, key in (("X-Api-Key", PHRASE), ("Authorization", "Bearer ek_marmalade")):
+            status = 401 if "ek_" in key else 200
+            models = urljoin(server.url, "v1/models")
+            assert (await web.get(models, headers={name: key})).status == status
     reader, writer = await asyncio.open_connection("127.0.0.1", urlsplit(server.url).port)
     writer.write(f"{PHRASE}\r\n{PHRASE}\r\n\r\n".encode())
     assert b" 400 " in await reader.readline()
