@@ -49,6 +49,11 @@ class Listening:
         """The turn that has begun and does not stand yet."""
 
     @property
+    def committing(self) -> bool:
+        """Whether a turn that the client committed does not stand yet."""
+        return bool(self._committed)
+
+    @property
     def offered(self) -> int:
         """Samples heard since the session began."""
         return self._heard.end

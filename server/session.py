@@ -102,9 +102,9 @@ class Session:
         return 0
 
     @property
-    def updating(self) -> bool:
-        """Whether an update waits for its answer; what is asked meanwhile may depend on it."""
-        return self._updates.pending
+    def waiting(self) -> bool:
+        """Whether settings or a commit wait for an answer; what is asked next may depend on it."""
+        return self._updates.pending or self._listening.committing
 
     def update(self, ref: str | None, settings: SessionSettings) -> None:
         """Asks for settings; ``SettingsApplied(ref)`` or ``SettingsRefused(ref)`` answers."""

@@ -40,7 +40,9 @@ TICK = 0.05
 FRAME = 0.02
 """Seconds per frame that a call's leg is sent."""
 INBOX = 256
-"""Client events that may wait for settings to be answered."""
+"""Client events that may wait for settings, or a commit, to be answered."""
+PATIENCE = 3_000_000_000
+"""Nanoseconds they wait. An engine that does not answer makes no reply either, which is told."""
 GOODBYE = 2.0
 """Seconds the engine has to let go of an ended session."""
 
@@ -112,7 +114,7 @@ class Stay:
         self._asking: tuple[Subscriber, ...] = ()
         self._roomy = asyncio.Event()
         self._ended: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-        self._began = self._active = time.monotonic_ns()
+        self._began = self._active = self._answered = time.monotonic_ns()
         self.session = Session(
             self.id,
             engine,
@@ -226,11 +228,8 @@ class Stay:
         while True:
             await asyncio.sleep(TICK)
             now = time.monotonic_ns()
-            self.session.tick(now)
+            self._take_inbox()
             self._allowance.heard(self.session.heard, now)
-            self._pacer.wake()
-            if self._caught_up():
-                self._roomy.set()
             if now - self._began > self._longest * 1e9:
                 await self.end("session_expired")
             elif now - self._active > self._idle * 1e9:
@@ -243,9 +242,14 @@ class Stay:
             self.session.hear(resampler.push(frame.pcm))
 
     def _take_inbox(self) -> None:
-        """Takes clients' events in order, each after the settings before it were answered."""
-        self.session.tick(time.monotonic_ns())
-        while self._inbox and not self.session.updating:
+        """Takes clients' events in order, each after what it depends on was answered."""
+        now = time.monotonic_ns()
+        self.session.tick(now)
+        if not self.session.waiting:
+            self._answered = now
+        while self._inbox and self._adapter.pump():
+            if self.session.waiting and now - self._answered < PATIENCE:
+                break
             raw, sender = self._inbox.popleft()
             self._asking = (sender,)
             if self.session.ended:
