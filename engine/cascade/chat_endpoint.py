@@ -51,6 +51,9 @@ class ChatEndpoint:
     async def warm(self, prompt: Prompt) -> None:
         """Does nothing: what an endpoint reads is billed."""
 
+    async def ends(self, prompt: Prompt) -> None:
+        """Nothing is asked, as above."""
+
     async def stream(self, prompt: Prompt) -> AsyncGenerator[Piece, None]:
         """The answer as it is made; ends with ``Ending``.
 

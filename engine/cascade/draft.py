@@ -33,6 +33,7 @@ class Drafts:
         self._chain = chain
         self._briefing = briefing
         self._draft: Making | None = None
+        self._ending: asyncio.Task[float | None] | None = None
         self._expiry: asyncio.TimerHandle | None = None
         self._warming: asyncio.Task[None] | None = None
         self._closing: set[asyncio.Task[None]] = set()
@@ -49,16 +50,30 @@ class Drafts:
         if self._briefing.caller_is_next and self._draft is None:
             self._warm("")
 
-    def expect(self, said: str) -> None:
-        """Makes a draft of the reply to ``said``."""
+    def expect(self, said: str, *, weighed: bool = False) -> None:
+        """Makes a draft of the reply to ``said``; ``weighed``: asks first whether it ends there."""
         self.forget()
         if said and self._free:
             self.stop_reading()
-            self._draft = Making(self._chain, self._briefing.ahead(said))
-            self._expiry = asyncio.get_running_loop().call_later(DRAFT_LIFE, self.forget)
+            brief = self._briefing.ahead(said)
+            if weighed:
+                self._ending = asyncio.create_task(self._weigh(brief))
+            else:
+                self._begin(brief)
+
+    async def ends(self) -> float | None:
+        """How likely what is expected ends there, as its words tell, or None."""
+        ending = self._ending
+        if ending is None:
+            return None
+        await asyncio.wait([ending])
+        return None if ending.cancelled() else ending.result()
 
     def forget(self) -> None:
         """Throws the draft away."""
+        if self._ending is not None:
+            self._ending.cancel()
+            self._ending = None
         if draft := self._take():
             self._behind(draft.close())
 
@@ -81,6 +96,18 @@ class Drafts:
         tasks = [*self._closing, *([self._warming] if self._warming else [])]
         if tasks:
             await asyncio.wait(tasks)
+
+    def _begin(self, brief: Brief) -> None:
+        self._draft = Making(self._chain, brief)
+        self._expiry = asyncio.get_running_loop().call_later(DRAFT_LIFE, self.forget)
+
+    async def _weigh(self, brief: Brief) -> float | None:
+        """Asks, and then makes the draft: both need the model, which has read the words by then."""
+        ends = None
+        with suppress(StageError):  # The melody decides.
+            ends = await self._chain.model.ends(brief.prompt)
+        self._begin(brief)
+        return ends
 
     def _take(self) -> Making | None:
         draft, self._draft = self._draft, None

@@ -197,7 +197,8 @@ def chain_of(options: Options) -> Chain:
 
 def _model(stage: ModelStage, embedded: Path, callers: int) -> LanguageModel:
     if not stage.url:
-        return Llama(Path(stage.model) if stage.model else embedded, callers=callers)
+        own = Path(stage.model) if stage.model else None
+        return Llama(own or embedded, callers=callers, chatml=own is None)
     return ChatEndpoint(
         stage.url,
         stage.model,

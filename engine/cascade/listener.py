@@ -15,6 +15,7 @@ import time
 from typing import TYPE_CHECKING, Protocol
 from uuid import uuid4
 
+from engine.cascade import sentence
 from engine.cascade.reading import Reading
 from engine.cascade.stages import StageError
 from engine.contract import (
@@ -51,8 +52,14 @@ class Anticipation(Protocol):
     def hear(self, said: str) -> None:
         """The caller, still speaking, has said ``said``."""
 
-    def expect(self, said: str) -> None:
-        """The caller fell silent after ``said``: this is what a reply would answer."""
+    def expect(self, said: str, *, weighed: bool = False) -> None:
+        """The caller fell silent after ``said``: this is what a reply would answer.
+
+        ``weighed``: :meth:`ends` will be asked for.
+        """
+
+    async def ends(self) -> float | None:
+        """How likely what is expected ends there, as its words tell; None where they do not."""
 
     def forget(self) -> None:
         """The caller goes on."""
@@ -172,6 +179,7 @@ class Listener:
                 self._transcribed(TranscriptFailed(turn=turn, message="the session ended"))
 
     def _reset(self) -> None:
+        self._stop_judging()
         self._act(self._machine.reset(self.position))
         self._ear.reset()
         self._taken = self.position
@@ -219,7 +227,10 @@ class Listener:
         self._spoken_at = time.monotonic() - PAUSE / RATE
         take = self._sound.take(self._start_at, at)
         self._judged = None
-        self._reading.read_whole(take, self._ahead.expect)
+        self._reading.read_whole(take, self._expect)
+
+    def _expect(self, said: str) -> None:
+        self._ahead.expect(said, weighed=self._machine.detection.kind == "semantic")
 
     def _ask(self, pause: int, at: int) -> None:
         assert self._reading is not None
@@ -238,14 +249,18 @@ class Listener:
         self._ahead.forget()
 
     async def _judge(self, reading: Reading, pause: int, take: Samples) -> None:
-        """Judges a pause, once it is read: both at once would share the cores and delay the words.
+        """Judges a pause by the words, and by the melody where they leave a doubt.
 
+        Both need what was read: reading and the melody at once would share the cores and delay it.
         The verdict is there before the draft's first sound all the same.
         """
         await reading.read()
         began = time.monotonic()
         try:
-            probability = await self._chain.judge.judge(take)
+            said = await reading.text()
+            probability = sentence.verdict(said, await self._ahead.ends())
+            if probability is None:
+                probability = await self._chain.judge.judge(take)
         except StageError:
             return  # The longer silence decides.
         self._judged = time.monotonic() - began

@@ -27,8 +27,10 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
 import xllamacpp
+from msgspec import Struct
 
 from engine.cascade.chat import Answer, ChatMessage, Chunk, said
+from engine.cascade.sentence import CANDIDATES, NextToken, end_probability, unended
 from engine.cascade.stages import Piece, Prompt, StageError
 
 if TYPE_CHECKING:
@@ -70,6 +72,7 @@ class Llama:
         callers: that can be kept warm at once.
         context: tokens of each caller's prompt and reply together.
         instructions, examples: see :data:`INSTRUCTIONS` and :data:`EXAMPLES`.
+        chatml: its prompts are in ChatML, so that it can be asked how a sentence goes on.
     """
 
     tools = False
@@ -83,6 +86,7 @@ class Llama:
         context: int = 2048,
         instructions: str = INSTRUCTIONS,
         examples: Sequence[tuple[str, str]] = EXAMPLES,
+        chatml: bool = True,
     ) -> None:
         self._model = model
         self._context = context
@@ -92,6 +96,7 @@ class Llama:
             for exchange in examples
             for role, text in zip(("user", "assistant"), exchange, strict=True)
         ]
+        self._chatml = chatml
         self._slots = Slots(callers)
         self._callers = callers
         self._threads = ThreadPoolExecutor(2 * callers, thread_name_prefix="llm")
@@ -114,6 +119,18 @@ class Llama:
             StageError: the model failed.
         """
         await self._read(prompt, self._slots.of(prompt.caller))
+
+    async def ends(self, prompt: Prompt) -> float | None:
+        """See :class:`engine.cascade.stages.LanguageModel`. What it reads, a reply need not read.
+
+        Raises:
+            StageError: the model failed.
+        """
+        if not self._chatml:
+            return None
+        slot = self._slots.of(prompt.caller)
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._threads, self._ask_end, prompt, slot)
 
     def stream(self, prompt: Prompt) -> AsyncGenerator[Piece, None]:
         """The answer as it is made, of at most ``LONGEST`` tokens; ends with ``Ending``.
@@ -202,12 +219,33 @@ class Llama:
             budget //= 2
         hand(StageError("llm", f"llama.cpp refused: {error}") if error else None)
 
-    def _request(self, prompt: Prompt, slot: int, most: int, budget: int) -> dict[str, Any]:
+    def _ask_end(self, prompt: Prompt, slot: int) -> float | None:
+        """In a thread: see :meth:`ends`."""
+        request = {
+            "prompt": unended(self._messages(prompt, self._context * _BYTES_PER_TOKEN)),
+            "id_slot": slot,
+            "cache_prompt": True,
+            "max_tokens": 1,
+            "logprobs": CANDIDATES,
+        }
+        told: list[Any] = []
+        try:
+            self._server.handle_completions(request, told.append)
+            return end_probability(msgspec.convert(told[-1], _Completion).next_tokens)
+        except Exception as failure:
+            message = f"llama.cpp refused: {type(failure).__name__}"
+            raise StageError("llm", message) from None
+
+    def _messages(self, prompt: Prompt, budget: int) -> list[ChatMessage]:
+        """What fits into ``budget`` bytes, the fixed beginning first."""
         role = (prompt.instructions or self._instructions)[: budget // 3]
         opening: list[ChatMessage] = [{"role": "system", "content": role}, *self._examples]
         rest = budget - sum(map(_size, opening)) - LONGEST * _BYTES_PER_TOKEN
+        return opening + suffix(asked(_spoken(prompt)), rest)
+
+    def _request(self, prompt: Prompt, slot: int, most: int, budget: int) -> dict[str, Any]:
         return {
-            "messages": opening + suffix(asked(_spoken(prompt)), rest),
+            "messages": self._messages(prompt, budget),
             "id_slot": slot,
             "cache_prompt": True,
             "max_tokens": most,
@@ -218,6 +256,28 @@ class Llama:
             "stream_options": {"include_usage": True},
             "return_progress": True,  # a sign of life while it reads, on which it can be stopped
         }
+
+
+class _LogProbs(Struct):
+    top_logprobs: tuple[NextToken, ...]
+
+
+class _Content(Struct):
+    content: tuple[_LogProbs, ...]
+
+
+class _Choice(Struct):
+    logprobs: _Content
+
+
+class _Completion(Struct):
+    """What is read of a completion."""
+
+    choices: tuple[_Choice, ...]
+
+    @property
+    def next_tokens(self) -> tuple[NextToken, ...]:
+        return self.choices[0].logprobs.content[0].top_logprobs
 
 
 class Slots:

@@ -105,6 +105,14 @@ class LanguageModel(Protocol):
     async def warm(self, prompt: Prompt) -> None:
         """Reads a prompt that is going to be asked, longer by some words, soon."""
 
+    async def ends(self, prompt: Prompt) -> float | None:
+        """The probability, 0..1, that the caller's last message is a sentence that ends where it
+        does; None where the model cannot tell.
+
+        Raises:
+            StageError: the model failed.
+        """
+
     def stream(self, prompt: Prompt) -> AsyncGenerator[Piece]:
         """The answer as it is made; ends with ``Ending``.
 

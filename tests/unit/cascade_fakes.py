@@ -89,6 +89,7 @@ class FakeModel:
     tools: bool = True
     warms: bool = True
     delay: float = 0.0
+    ending: float | None = None
     asked: list[Prompt] = field(default_factory=list)
     warmed: list[Prompt] = field(default_factory=list)
     at_work: int = 0
@@ -98,6 +99,9 @@ class FakeModel:
 
     async def warm(self, prompt: Prompt) -> None:
         self.warmed.append(prompt)
+
+    async def ends(self, prompt: Prompt) -> float | None:
+        return self.ending
 
     async def stream(self, prompt: Prompt) -> AsyncGenerator[Piece]:
         self.asked.append(prompt)

@@ -51,6 +51,7 @@ from tests.unit.cascade_fakes import (
     RATE,
     SPOKEN_WORD,
     VOICE_RATE,
+    FakeJudge,
     FakeModel,
     FakeRecogniser,
     Fakes,
@@ -515,3 +516,20 @@ async def test_a_session_leaves_no_task_behind() -> None:
         await caller.until(ReplyAudio)
     await asyncio.sleep(0)
     assert asyncio.all_tasks() == before
+
+
+async def test_words_that_end_a_sentence_end_the_turn_whatever_its_melody() -> None:
+    fakes = Fakes(judge=FakeJudge(0.0), model=FakeModel(ending=0.9))
+    async with calling(fakes) as caller:
+        caller.speak(4, pause=0.5)
+        await caller.until(TurnEnded)
+
+
+async def test_words_that_leave_a_sentence_open_are_waited_for_whatever_its_melody() -> None:
+    fakes = Fakes(judge=FakeJudge(1.0), model=FakeModel(ending=0.01))
+    async with calling(fakes) as caller:
+        caller.speak(4, pause=0.6)
+        await becomes(lambda: fakes.model.asked)
+        assert caller.all(TurnEnded) == []
+        caller.session.hear(silence(0.3))
+        await caller.until(TurnEnded)
