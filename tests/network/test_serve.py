@@ -15,6 +15,8 @@ from pathlib import Path
 
 from aiohttp import ClientSession, CookieJar
 
+from tests.serving import COMMAND
+
 PROGRAM = """
 import asyncio, sys
 from engine.simulated import Simulated
@@ -94,6 +96,25 @@ async def test_a_token_is_part_of_the_address_and_of_no_log_line() -> None:
         _, told = await process.communicate()
         assert b"starting" in told
         assert b"canary" not in told
+
+
+async def test_an_address_where_browsers_open_no_microphone_is_warned_of() -> None:
+    async with started("--port", "0", "--host", "0.0.0.0") as process:
+        assert "/?token=" in await address(process)
+        process.send_signal(signal.SIGINT)
+        _, told = await process.communicate()
+        assert b"no microphone; see --tls self-signed" in told
+
+
+async def test_keys_that_cannot_be_read_are_named(tmp_path: Path) -> None:
+    path = tmp_path / "keys.json"
+    path.write_text("{}")
+    process = await asyncio.create_subprocess_exec(
+        COMMAND, "serve", "--keys-file", str(path), "--engine.name", "simulated", stderr=PIPE
+    )
+    _, told = await process.communicate()
+    assert process.returncode == 1
+    assert f"parley: keys_file: {path} does not hold keys" in told.decode()
 
 
 async def test_a_self_signed_server_speaks_https(tmp_path: Path) -> None:
