@@ -46,7 +46,7 @@ class Manager:
         self.draining = False
         self._settings = settings
         self._metrics = metrics
-        self._pacer = Pacer()
+        self._pacer = Pacer(metrics)
         self._allowances = Allowances(settings.limits)
         self._stays: dict[str, Stay] = {}
         self._arriving = 0

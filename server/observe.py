@@ -24,6 +24,22 @@ _ENGINE = ("sessions", "replies", "heard_samples", "dropped_samples", "losses")
 _STAGE_BUCKETS = (0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.6, 0.8, 1.0, 1.5, 2.0, 3.0, 5.0, 10.0)
 _LAG_BUCKETS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 5.0)
 _LAG_PERIOD = 0.1
+_LATE_BUCKETS = (
+    0.001,
+    0.002,
+    0.005,
+    0.01,
+    0.015,
+    0.02,
+    0.03,
+    0.04,
+    0.05,
+    0.06,
+    0.08,
+    0.1,
+    0.2,
+    0.5,
+)
 
 
 class Metrics:
@@ -72,6 +88,12 @@ class Metrics:
             buckets=_LAG_BUCKETS,
             registry=registry,
         )
+        self._late = Histogram(
+            "parley_frame_late_seconds",
+            "How late a reply's frame was handed to its call.",
+            buckets=_LATE_BUCKETS,
+            registry=registry,
+        )
         self._tasks = Gauge("parley_tasks", "Tasks of the media loop.", registry=registry)
         self._engine = Gauge(
             "parley_engine", "The engine's own figures.", ["figure"], registry=registry
@@ -111,6 +133,9 @@ class Metrics:
 
     def lagged(self, seconds: float) -> None:
         self._lag.observe(seconds)
+
+    def frame_late(self, seconds: float) -> None:
+        self._late.observe(seconds)
 
     def tasks(self, count: int) -> None:
         self._tasks.set(count)

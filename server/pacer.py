@@ -13,6 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from engine.audio.resample import Resampler
+from server.observe import Metrics
 from server.playout import Paced, Taken
 from server.transport.leg import Leg
 
@@ -31,22 +32,26 @@ class Line:
     taken: Callable[[Taken], None]
     failed: Callable[[Exception], None]
 
-    def send_due(self, now: int) -> int | None:
-        """Sends the frame that is due at ``now``, if any; returns when the next one is."""
+    def send_due(self, now: int, late: Callable[[float], None]) -> int | None:
+        """Sends the frame that is due at ``now``, if any, and tells how many seconds late it was;
+        returns when the next one is.
+        """
         due = self.playout.wake(now)
         if due is None or due > now:
             return due
         taken = self.playout.take(now)
         if taken is not None:
+            late((now - due) / 1e9)
             self.leg.send(self.resampler.push(taken.pcm))
             self.taken(taken)
         return self.playout.wake(now)
 
 
 class Pacer:
-    """The process's pacing task and the lines it serves."""
+    """The process's pacing task and the lines it serves; ``metrics`` count how late frames are."""
 
-    def __init__(self) -> None:
+    def __init__(self, metrics: Metrics) -> None:
+        self._late = metrics.frame_late
         self._lines: set[Line] = set()
         self._changed = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
@@ -75,7 +80,7 @@ class Pacer:
 
     def _serve(self, line: Line, now: int) -> int | None:
         try:
-            return line.send_due(now)
+            return line.send_due(now, self._late)
         except Exception as error:
             self._lines.discard(line)
             line.failed(error)

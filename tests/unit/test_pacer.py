@@ -10,6 +10,7 @@ import numpy as np
 
 from engine.audio.resample import Resampler
 from engine.contract import Samples
+from server.observe import Metrics
 from server.pacer import Line, Pacer
 from server.playout import Paced
 from server.transport.leg import Leg
@@ -39,16 +40,18 @@ def line(ear: Ear, failed: list[Exception]) -> Line:
 
 
 async def test_frames_leave_at_the_pace_of_sound() -> None:
-    pacer, ear = Pacer(), Ear()
+    metrics = Metrics()
+    pacer, ear = Pacer(metrics), Ear()
     pacer.add(line(ear, []))
     await asyncio.sleep(0.4)
     await pacer.stop()
     assert len(ear.times) == 10
     assert ear.times[-1] - ear.times[0] > 0.17
+    assert metrics.value("parley_frame_late_seconds_count") == 10
 
 
 async def test_a_line_that_fails_is_told_and_the_others_go_on() -> None:
-    pacer, ear, failed = Pacer(), Ear(), list[Exception]()
+    pacer, ear, failed = Pacer(Metrics()), Ear(), list[Exception]()
     pacer.add(line(Ear(fails=True), failed))
     pacer.add(line(ear, []))
     await asyncio.sleep(0.4)
