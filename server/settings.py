@@ -35,8 +35,9 @@ _PROMPTS = ("greeting", "instructions")
 """What the service is told to say is content: its length is shown, never its words."""
 
 
-_NOT_SETTINGS = ("cache",)
-"""What else is read from ``PARLEY_*``: where weights are kept, before there are settings."""
+_NOT_SETTINGS = ("cache", "key")
+"""What else is read from ``PARLEY_*``: where weights are kept, before there are settings, and what
+``parley talk`` shows."""
 
 
 class SettingsProblem(Exception):

@@ -10,7 +10,7 @@ from server.cli import main
 def test_help_lists_every_command(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--help"]) == 0
     told = capsys.readouterr().out
-    for command in ("serve", "models fetch", "models list", "keys create", "bench turns"):
+    for command in ("serve", "talk", "models fetch", "models list", "keys create", "bench turns"):
         assert f"parley {command} " in told
 
 

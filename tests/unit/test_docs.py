@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from server.cli import main
 from server.settings import load
 
 ROOT = Path(__file__).parents[2]
@@ -17,7 +18,9 @@ OTHERS = {"--full", "--gpu", "--help", "--name", "--network", "--rm", "PARLEY_CA
 def options(capsys: pytest.CaptureFixture[str]) -> set[str]:
     with pytest.raises(SystemExit):
         load(["--help"])
-    return set(re.findall(r"--[a-z][a-z.-]+", capsys.readouterr().out))
+    with pytest.raises(SystemExit):
+        main(["talk", "--help"])
+    return set(re.findall(r"--[a-z][a-z.-]+|PARLEY_KEY", capsys.readouterr().out))
 
 
 @pytest.mark.parametrize("page", PAGES)
