@@ -163,9 +163,10 @@ async def talk(caller: Caller) -> None:
 
 
 @asynccontextmanager
-async def socket(url: str, *, talks: bool = False) -> AsyncIterator[Caller]:
+async def socket(url: str, *, talks: bool = False, query: str = "") -> AsyncIterator[Caller]:
     """A session over a WebSocket; ``talks``: its microphone is on."""
-    async with ClientSession() as web, web.ws_connect(urljoin(url, "v1/realtime")) as ws:
+    address = urljoin(url, f"v1/realtime?{query}")
+    async with ClientSession() as web, web.ws_connect(address) as ws:
         caller = Caller(ws.send_json, paced=False, rate=SOCKET_RATE)
         tasks = [asyncio.create_task(_read(ws, caller))]
         if talks:
