@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from server.allowance import Allowances
+from hypothesis import given
+from hypothesis import strategies as st
+
+from server.allowance import Allowance, Allowances
 from server.caller import TOKEN, Caller
 from server.client_secrets import ClientSecret
 from server.errors import ServiceError
@@ -74,6 +77,29 @@ def test_sound_beyond_the_limit_is_paid_for_before_more_is_read_or_started() -> 
     running.end()
     assert refused(counted, ANNA, 9 * SECOND)
     assert refused(counted, ANNA, 10 * SECOND) is None
+
+
+callers = st.builds(Caller, st.sampled_from(["", "a", "b"]), st.sampled_from(["", "1", "2"]))
+
+
+@given(st.lists(st.tuples(callers, st.booleans())))
+def test_however_sessions_come_and_go_nobody_has_more_than_allowed_at_once(
+    coming: list[tuple[Caller, bool]],
+) -> None:
+    counted = allowances(caller_sessions=2, caller_starts="inf")
+    running: list[tuple[Caller, Allowance]] = []
+    for caller, leaves in coming:
+        if leaves and running:
+            running.pop(0)[1].end()
+        names = [name for each, _ in running for name in each.names]
+        full = any(names.count(name) >= 2 for name in caller.names)
+        if full:
+            assert refused(counted, caller)
+        else:
+            running.append((caller, counted.start(caller, 0)))
+    for _, allowance in running:
+        allowance.end()
+    assert not any(refused(counted, caller) for caller, _ in coming[:2])
 
 
 def test_another_key_from_the_same_address_gets_no_more() -> None:
