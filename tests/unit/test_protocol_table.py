@@ -12,7 +12,7 @@ import re
 import types
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any, Literal, Union, get_args, get_origin
+from typing import Annotated, Any, Union, get_args, get_origin
 
 import openai.types.realtime as api
 import pytest
@@ -77,21 +77,25 @@ WITHIN = {
     "error",
 }
 """Objects whose own fields have rows."""
+LISTENS = ("type", "object", "id", "expires_at", "audio")
+"""What a session that only listens has of its own."""
 EVENTS = [api.RealtimeClientEvent, api.RealtimeServerEvent]
 
 
-def kinds(annotation: Any, opened: type = type(None)) -> list[Any]:
+def kinds(annotation: Any, opened: tuple[type, ...] = ()) -> list[Any]:
     """The alternatives of a type, null left out; ``opened`` containers by what is in them."""
     origin = get_origin(annotation)
-    if origin is Annotated or origin is opened:
+    if origin is Annotated or origin in opened:
         return kinds(get_args(annotation)[0], opened)
     if origin in (Union, types.UnionType):
         return [kind for one in get_args(annotation) for kind in kinds(one, opened)]
     return [] if annotation is type(None) else [annotation]
 
 
-def models(annotation: Any, opened: type = type(None)) -> list[type[BaseModel]]:
-    return [k for k in kinds(annotation, opened) if isinstance(k, type) and issubclass(k, BaseModel)]
+def models(annotation: Any, opened: tuple[type, ...] = ()) -> list[type[BaseModel]]:
+    return [
+        k for k in kinds(annotation, opened) if isinstance(k, type) and issubclass(k, BaseModel)
+    ]
 
 
 def tag(model: type[BaseModel], name: str = "type") -> str:
@@ -124,9 +128,11 @@ def items() -> Iterator[str]:
         role = tag(model, "role") if kind == "message" else ""
         at = f"item.{kind}.{role}" if role else f"item.{kind}"
         yield from (row for row in fields(model, at) if row != f"{at}.content")
-        for part in models(model.model_fields["content"].annotation, list) if role else []:
+        for part in models(model.model_fields["content"].annotation, (list,)) if role else []:
             for label in get_args(kinds(part.model_fields["type"].annotation)[0]):
-                yield from (f"{at}.{label}.{name}" for name in PARTS[label] & set(part.model_fields))
+                yield from (
+                    f"{at}.{label}.{name}" for name in PARTS[label] & set(part.model_fields)
+                )
 
 
 PARTS = {
@@ -158,7 +164,8 @@ def objects() -> set[str]:
         "session.tools.mcp",
         "session.tool_choice.mcp",
         "item.message.user.input_audio.audio in conversation.item.create",
-    } | {f"transcription session.{name}" for name in ("type", "object", "id", "expires_at", "audio")}
+        *(f"transcription session.{name}" for name in LISTENS),
+    }
 
 
 def table() -> dict[str, list[str]]:
@@ -193,9 +200,10 @@ def test_every_event_has_its_row_and_all_its_fields(event: str) -> None:
 def test_a_session_that_listens_has_no_sound_of_another_kind() -> None:
     told = fields(RealtimeTranscriptionSessionCreateResponse, "session")
     asked = fields(api.RealtimeTranscriptionSessionCreateRequest, "session")
-    flat = {f"session.audio.input.turn_detection.{name}" for name in (
-        "type", "threshold", "prefix_padding_ms", "silence_duration_ms"
-    )}
+    flat = {
+        f"session.audio.input.turn_detection.{name}"
+        for name in ("type", "threshold", "prefix_padding_ms", "silence_duration_ms")
+    }
     assert {*told, *asked} - flat <= objects()
 
 

@@ -266,7 +266,9 @@ def test_a_session_may_have_one_tool_called_at_a_time() -> None:
         talk.settle()
         talk.turn()
         reply = talk.last(contract.Respond).reply
-        talk.event(contract.ToolCall(reply, "c1", "f", "{}"), contract.ToolCall(reply, "c2", "f", "{}"))
+        talk.event(
+            contract.ToolCall(reply, "c1", "f", "{}"), contract.ToolCall(reply, "c2", "f", "{}")
+        )
         talk.event(contract.ReplyEnded(reply, "completed"))
         (ended,) = talk.tells(happen.ReplyEnded)
         assert len(ended.output) == calls
