@@ -89,7 +89,7 @@ class Names(Part):
         description="Voices.",
     )
     transcription: dict[str, str] = Field(
-        default={"whisper-1": "", "gpt-4o*-transcribe*": "", "gpt-realtime-whisper*": ""},
+        default={"whisper-1": "", "gpt-*transcribe*": "", "gpt-realtime-whisper*": ""},
         description="Transcription models.",
     )
 

@@ -158,6 +158,24 @@ def shared(client: StrictClient) -> list[str]:
     return [kind for kind in client.types if kind not in own]
 
 
+async def test_a_refused_update_is_told_to_its_sender_alone() -> None:
+    manager = Manager(Simulated(ENGINES["by itself"]), ServerSettings(), Metrics())
+    await manager.start()
+    try:
+        stay = await manager.admit(model="simulated", paced=False)
+        client, sideband = hearers = Hearer(False), Hearer(False)
+        for number, hearer in enumerate(hearers):
+            stay.subscribe(hearer)
+            session = {"type": "realtime", "instructions": f"role {number}"}
+            update = {"type": "session.update", "event_id": f"mine_{number}", "session": session}
+            stay.receive(json.dumps(update), hearer)
+            await settled(stay, client.strict)
+        assert (client.refused, sideband.refused) == ([], ["mine_1"])
+        assert client.strict.types[2:] == ["session.updated"]
+    finally:
+        await manager.stop()
+
+
 @pytest.mark.parametrize("engine", ENGINES)
 @settings(max_examples=25, deadline=None)
 @given(paced=st.booleans(), script=steps)

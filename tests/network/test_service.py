@@ -6,6 +6,7 @@ import asyncio
 import json
 from typing import Any
 
+import pytest
 from aiohttp import ClientWebSocketResponse, FormData, WSMsgType
 from aiortc import RTCConfiguration, RTCPeerConnection, RTCSessionDescription
 from aiortc.mediastreams import AudioStreamTrack
@@ -171,10 +172,16 @@ async def test_a_call_hung_up_before_it_connects_leaves_at_once() -> None:
         assert len(asyncio.all_tasks()) < before
 
 
-async def test_a_form_brings_the_session_along() -> None:
+@pytest.mark.parametrize(
+    "session",
+    [
+        {"type": "realtime", "model": "gpt-realtime", "instructions": "Be brief."},
+        {"type": "transcription", "include": None},
+    ],
+)
+async def test_a_form_brings_the_session_along(session: dict[str, Any]) -> None:
     async with service() as now:
         caller = Caller()
-        session = {"type": "realtime", "model": "gpt-realtime", "instructions": "Be brief."}
         form = FormData(default_to_multipart=True)
         form.add_field("sdp", await caller.offer())
         form.add_field("session", json.dumps(session))
@@ -182,7 +189,7 @@ async def test_a_form_brings_the_session_along() -> None:
         assert response.status == 201
         await caller.answer(await response.text())
         created = await caller.of_type("session.created")
-        assert created["session"]["instructions"] == "Be brief."
+        assert session.items() <= created["session"].items()
         await caller.connection.close()
         await gone(now.manager)
 

@@ -59,6 +59,16 @@ def test_each_accepted_update_is_answered_once_it_holds() -> None:
     assert [(s["instructions"], s["tracing"]) for s in shown] == [("one", None), ("one", "auto")]
 
 
+def test_a_whole_number_may_be_written_as_a_float_and_no_other() -> None:
+    bench = Bench()
+    assert update(bench, audio={"input": {"turn_detection": {"silence_duration_ms": 700.0}}}) == []
+    bench.session.apply()
+    shown = bench.client.events[-1]["session"]["audio"]["input"]["turn_detection"]
+    assert shown["silence_duration_ms"] == 700
+    (refusal,) = update(bench, audio={"input": {"turn_detection": {"prefix_padding_ms": 0.5}}})
+    assert refusal["error"]["param"] == "session.audio.input.turn_detection.prefix_padding_ms"
+
+
 def test_an_update_that_the_engine_refuses_names_the_wire_field_and_the_event() -> None:
     bench = Bench()
     update(bench, audio={"output": {"voice": "bruno"}})
