@@ -45,9 +45,10 @@ from engine.remote.link import Link
 
 _ALIVE = 0.1
 """Seconds between two signs of life."""
-_NICENESS = 10
+_NICENESS = 3
 """Added to this process's: a model that waits a little delays one answer; a frame that waits is a
-gap, or has the browser buffer more. The media loop goes first."""
+gap, or has the browser buffer more. The media loop goes first, by half: on a machine that is busy
+with something else a far nicer process gets no turn at all, and is taken for stalled."""
 _FIGURES = 10
 """Signs of life between two sets of figures."""
 

@@ -113,7 +113,16 @@ async def _bench(sessions: int, seconds: float) -> tuple[Result, Result]:
     async with _started("-m", "server.bench.sockets") as (url, pid):
         echo = await _measure("bare echo", url, pid, sessions, seconds)
     serve = ("-c", "import sys; from server.cli import main; sys.exit(main())", "serve")
-    flags = ("--port", "0", "--engine.name", "simulated", "--engine.options", json.dumps(_ENGINE))
+    flags = (
+        "--log-level",
+        "warning",
+        "--port",
+        "0",
+        "--engine.name",
+        "simulated",
+        "--engine.options",
+        json.dumps(_ENGINE),
+    )
     async with _started(*serve, *flags) as (url, pid):
         parley = await _measure("parley", url, pid, sessions, seconds)
     return echo, parley
