@@ -191,3 +191,19 @@ async def test_a_commit_amid_speech_ends_what_the_detector_had_begun(call: Call)
     assert began.turn in [event.turn for event in caller.of(TurnDropped)]
     assert [event.turn for event in caller.of(TurnEnded)] == ["mine"]
     assert not caller.of(OnsetDropped)
+
+
+async def test_a_commit_of_the_open_turn_ends_it_and_one_of_an_ended_turn_asks_nothing(
+    call: Call,
+) -> None:
+    caller = await call()
+    await caller.settle()
+    await caller.say(0.4)
+    began = await caller.until(SpeechStarted)
+    caller.order(Commit(turn=began.turn), Commit(turn=began.turn))
+    await caller.until(TranscriptCompleted)
+    await caller.pause(0.5)
+    caller.order(Commit(turn=began.turn))
+    await caller.close()
+    assert [event.turn for event in caller.of(TurnEnded)] == [began.turn]
+    assert not caller.of(TurnDropped)

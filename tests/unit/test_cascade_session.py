@@ -215,6 +215,15 @@ async def test_nothing_is_made_ahead_where_requests_are_billed() -> None:
         assert fakes.model.asked == fakes.model.warmed == []
 
 
+async def test_nothing_is_made_ahead_where_no_reply_will_be_asked_for() -> None:
+    fakes = Fakes()
+    async with calling(fakes) as caller:
+        caller.order(Settings(id="listens", turns=SEMANTIC, replies=False))
+        await caller.turn(words=8)
+        await asyncio.sleep(0.02)
+        assert fakes.model.asked == fakes.model.warmed == []
+
+
 async def test_speech_that_goes_on_throws_the_draft_away() -> None:
     fakes = Fakes()
     async with calling(fakes) as caller:
