@@ -30,6 +30,7 @@ from server.protocol.realtime import events
 from server.protocol.realtime.adapter import RealtimeAdapter
 from server.protocol.realtime.events import encode
 from server.protocol.realtime.opening import Opening
+from server.protocol.realtime.wire import Raw
 from server.replies import new_id
 from server.session import Session
 from server.settings import ServerSettings
@@ -110,7 +111,7 @@ class Stay:
         self._subscribers: list[Subscriber] = []
         self._tasks: list[asyncio.Task[None]] = []
         self._line: Line | None = None
-        self._inbox: deque[tuple[str | bytes, Subscriber]] = deque()
+        self._inbox: deque[tuple[Raw, Subscriber]] = deque()
         self._asking: tuple[Subscriber, ...] = ()
         self._roomy = asyncio.Event()
         self._ended: asyncio.Future[str] = asyncio.get_running_loop().create_future()
@@ -149,7 +150,7 @@ class Stay:
         with contextlib.suppress(ValueError):
             self._subscribers.remove(subscriber)
 
-    def receive(self, raw: str | bytes, sender: Subscriber) -> None:
+    def receive(self, raw: Raw, sender: Subscriber) -> None:
         """Takes a client's event; only its sender is told what was wrong with it."""
         self._active = time.monotonic_ns()
         if len(self._inbox) == INBOX:
@@ -165,9 +166,14 @@ class Stay:
         Reading no further event until then slows a client down to what the engine takes, and to
         the sound that its caller may send.
         """
-        if not self._caught_up():
+        while not self._caught_up():
+            if self.session.room and not self._inbox:
+                await asyncio.sleep(0)  # It takes more at once; others have their turn.
+                continue
             self._roomy.clear()
             await self._roomy.wait()
+            if self.session.ended:
+                return
         wait = self._allowance.heard(self.session.heard, time.monotonic_ns())
         if wait and self._paced is None:
             await asyncio.wait({self._ended}, timeout=wait)

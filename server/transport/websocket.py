@@ -20,6 +20,7 @@ from aiohttp import WSCloseCode, WSMsgType, web
 from server.access import CALLER
 from server.errors import ServiceError, bad_request
 from server.protocol.realtime.events import Error, ErrorBody, encode
+from server.protocol.realtime.wire import MAX_EVENT, unpack
 from server.transport.models import asked_model
 
 if TYPE_CHECKING:
@@ -49,6 +50,10 @@ _CLOSE_CODES = {
 }
 """How a session's end is told; any other end is a normal one."""
 
+_LOOK = 1.0
+"""Seconds between looks at whether a client is still there that is not read."""
+_ESTABLISHED = 1
+"""Linux' ``tcp_states.h``."""
 _KEEPALIVE = (("TCP_KEEPIDLE", 4), ("TCP_KEEPINTVL", 2), ("TCP_KEEPCNT", 2))
 _USER_TIMEOUT_MS = 8_000
 
@@ -187,8 +192,13 @@ async def _read(ws: web.WebSocketResponse, stay: Stay, subscriber: SocketSubscri
     """Takes the client's events; returns why no more come."""
     async for message in ws:
         if message.type is WSMsgType.TEXT:
-            stay.receive(message.data, subscriber)
-            await stay.wait_for_room()
+            data = message.data
+            if len(data) > MAX_EVENT:
+                data = await asyncio.to_thread(unpack, data)
+            stay.receive(data, subscriber)
+            while not await _caught_up(stay):
+                if _is_gone(ws):
+                    return "peer_lost"
             await asyncio.sleep(0)  # Thousands may have come at once; others have their turn.
         elif message.type is WSMsgType.BINARY:
             subscriber.send(
@@ -197,6 +207,25 @@ async def _read(ws: web.WebSocketResponse, stay: Stay, subscriber: SocketSubscri
         elif message.type is WSMsgType.ERROR:
             return "protocol_error"
     return "peer_lost" if ws.close_code in (None, WSCloseCode.ABNORMAL_CLOSURE) else "hangup"
+
+
+async def _caught_up(stay: Stay) -> bool:
+    """Waits a little until everything was heard, and says whether it was."""
+    try:
+        async with asyncio.timeout(_LOOK):
+            await stay.wait_for_room()
+    except TimeoutError:
+        return False
+    return True
+
+
+def _is_gone(ws: web.WebSocketResponse) -> bool:
+    """Whether the client closed its end. While its socket is not read, only the kernel knows."""
+    sock = ws.get_extra_info("socket")
+    try:
+        return bool(sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1)[0] != _ESTABLISHED)
+    except (AttributeError, OSError):  # closed on our side, or a kernel that does not tell
+        return sock is None or sock.fileno() < 0
 
 
 async def _upgrade(request: web.Request) -> web.WebSocketResponse:

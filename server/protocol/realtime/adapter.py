@@ -45,7 +45,7 @@ from server.protocol.realtime.session_object import (
     merge,
 )
 from server.protocol.realtime.sound import InputBuffer, OutputEncoder
-from server.protocol.realtime.wire import convert, decode
+from server.protocol.realtime.wire import Raw, convert, decode
 from server.requests import RequestError
 
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ class RealtimeAdapter:
 
     # Client events ------------------------------------------------------------------------------
 
-    def receive(self, raw: str | bytes) -> list[ServerEvent]:
+    def receive(self, raw: Raw) -> list[ServerEvent]:
         """Acts on a client event; returns what only its sender hears, such as an error.
 
         Read no further event from a socket until :meth:`pump` says that everything was heard.

@@ -7,9 +7,8 @@ its sound is never heard.
 from __future__ import annotations
 
 from collections.abc import Callable
+from fractions import Fraction
 from typing import Protocol
-
-import numpy as np
 
 from engine.audio import pcm
 from engine.audio.resample import Resampler
@@ -17,6 +16,9 @@ from engine.contract import Samples
 from server.protocol.realtime.session_object import Format, Pcm, Pcma, Pcmu
 
 _RATE = {Pcm: 24_000, Pcmu: 8_000, Pcma: 8_000}
+_WIDTH = {Pcm: 2, Pcmu: 1, Pcma: 1}
+_AT_ONCE = 1.0
+"""Seconds that are decoded in one step: a few milliseconds of a loop that carries every call."""
 _FROM: dict[type[Format], Callable[[bytes], Samples]] = {
     Pcm: pcm.from_pcm16,
     Pcmu: pcm.from_pcmu,
@@ -35,13 +37,24 @@ class InputDecoder:
     def __init__(self, format: Format, rate: int) -> None:
         self._decode = _FROM[type(format)]
         self._resampler = Resampler(_RATE[type(format)], rate)
+        self._width = _WIDTH[type(format)]
+        self._ratio = Fraction(_RATE[type(format)], rate)
 
-    def push(self, data: bytes) -> Samples:
-        """The samples that ``data`` completes.
+    def check(self, data: bytes) -> None:
+        """Lets whole samples pass.
 
         Raises:
-            ValueError: ``data`` ends within a sample; nothing was taken.
+            ValueError: ``data`` ends within one.
         """
+        if len(data) % self._width:
+            raise ValueError(f"audio: expected whole samples, got {len(data)} bytes")
+
+    def length(self, samples: int) -> int:
+        """Bytes that make at most ``samples``."""
+        return int(samples * self._ratio) * self._width
+
+    def push(self, data: bytes) -> Samples:
+        """The samples that ``data``, whole samples, completes."""
         return self._resampler.push(self._decode(data))
 
 
@@ -79,12 +92,15 @@ class InputBuffer:
     def __init__(self, session: _Hearing, format: Format, rate: int) -> None:
         self._session = session
         self._rate = rate
-        self._unheard: Samples = np.zeros(0, np.float32)
+        self._unheard = memoryview(b"")
         self.format = format
 
     @property
     def format(self) -> Format:
-        """Of what comes in from now on; setting it, even to the same, begins a new sound."""
+        """Of what comes in from now on; setting it, even to the same, begins a new sound.
+
+        Nothing waits to be heard then: no event is taken before all sound behind it was heard.
+        """
         return self._format
 
     @format.setter
@@ -98,7 +114,8 @@ class InputBuffer:
         Raises:
             ValueError: ``data`` ends within a sample; nothing was taken.
         """
-        self._unheard = np.concatenate([self._unheard, self._decoder.push(data)])
+        self._decoder.check(data)
+        self._unheard = memoryview(bytes(self._unheard) + data)
         self.pump()
 
     def clear(self) -> None:
@@ -107,9 +124,11 @@ class InputBuffer:
         self.format = self._format
 
     def pump(self) -> bool:
-        """Lets the engine hear as much as it has room for; True once it heard all."""
-        room = self._session.room
-        if len(self._unheard) and room > 0:
-            self._session.hear(self._unheard[:room])
-            self._unheard = self._unheard[room:]
-        return not len(self._unheard)
+        """Lets the engine hear what it has room for, a step of it; True once it heard all."""
+        if self._unheard:
+            room = min(self._session.room, int(_AT_ONCE * self._rate))
+            step = self._decoder.length(room)
+            piece, self._unheard = self._unheard[:step], self._unheard[step:]
+            if piece:
+                self._session.hear(self._decoder.push(bytes(piece)))
+        return not self._unheard

@@ -1,0 +1,74 @@
+"""A long append is unpacked beside the loop, and says what it would have said on it."""
+
+from __future__ import annotations
+
+import base64
+import json
+from typing import Any
+
+import pytest
+
+from server.protocol.realtime import client_events as client
+from server.protocol.realtime.wire import MAX_AUDIO_EVENT, convert, decode, unpack
+from server.requests import RequestError
+
+SOUND = bytes(range(256)) * 5_000
+BASE64 = base64.b64encode(SOUND).decode()
+APPEND = {"type": "input_audio_buffer.append", "audio": BASE64}
+
+
+def taken(raw: bytes) -> Any:
+    """The event in ``raw``, or the code and field by which it is refused."""
+    try:
+        return convert(decode(unpack(raw)), client.ClientEvent)
+    except RequestError as error:
+        return error.code, error.param
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        APPEND,
+        {"audio": BASE64, "event_id": "e", "type": "input_audio_buffer.append"},
+        {"event_id": 'an "audio" \\ id', **APPEND},
+        {"note": "audio", **APPEND},
+        {"inner": {"audio": "AAAA", "more": [{"audio": 1}]}, **APPEND},
+    ],
+)
+def test_its_sound_is_that_of_the_event_wherever_it_stands(event: dict[str, Any]) -> None:
+    for separators in ((",", ":"), (" , ", " : ")):
+        raw = json.dumps(event, separators=separators).encode()
+        assert taken(raw) == client.InputAudioBufferAppend(audio=SOUND)
+    assert taken(raw.replace(b"/", b"\\/")) == client.InputAudioBufferAppend(audio=SOUND)
+
+
+def test_what_is_of_the_plainest_form_is_unpacked() -> None:
+    unpacked = unpack(json.dumps(APPEND | {"event_id": "e"}).encode())
+    assert unpacked == {"type": APPEND["type"], "audio": SOUND, "event_id": "e"}
+
+
+@pytest.mark.parametrize(
+    ("audio", "refusal"),
+    [
+        (BASE64[:65_532] + "====" + BASE64[65_536:], ("invalid_value", "audio")),
+        (BASE64 + "A", ("invalid_value", "audio")),
+        (BASE64.replace("B", "é"), ("invalid_value", "audio")),
+        ("A" * MAX_AUDIO_EVENT, ("event_too_large", None)),
+    ],
+    ids=["padding amid", "cut off", "no base64", "too long"],
+)
+def test_what_is_wrong_with_it_is_told_as_ever(audio: str, refusal: tuple[str, str]) -> None:
+    assert taken(json.dumps(APPEND | {"audio": audio}).encode()) == refusal
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [b"", b"x" * 2_000_000, b'{"audio"', b'"audio"' * 300_000, b'{"type":"x","audio":""}'],
+)
+def test_what_is_no_append_is_given_back_as_it_came(raw: bytes) -> None:
+    assert unpack(raw) is raw
+
+
+def test_other_events_do_not_become_long_by_a_sound_beside_them() -> None:
+    raw = json.dumps({"type": "response.create", "audio": BASE64}).encode()
+    assert taken(raw) == ("event_too_large", None)
