@@ -5,9 +5,9 @@ least 75 dB down from 1.2 of it, so that nothing folds into the flat band. Betwe
 slope: a sharper one would double the delay, which is 13 samples of the lower rate (0.8 ms at
 16 kHz).
 
-Sums run in a fixed order over whole columns. A matrix product would be a little faster, but BLAS
-picks its order of summing by shape, and the last bit of a sample would depend on how sound was cut
-into packets.
+Each output is a sum of its own, its terms in one order. A matrix product would be a little faster,
+but BLAS picks its order of summing by shape, and the last bit of a sample would depend on how sound
+was cut into packets.
 """
 
 from __future__ import annotations
@@ -76,27 +76,13 @@ class Resampler:
             return _NOTHING
         width = self._phases.shape[1]
         windows: Samples = np.ndarray((len(pcm), width), np.float32, sound, strides=(4, 4))
-        terms = windows[steps // self._up]
-        terms *= self._phases[steps % self._up]
-        return _sums(terms)
+        out: Samples = np.einsum(
+            "ij,ij->i", windows[steps // self._up], self._phases[steps % self._up]
+        )
+        return out
 
 
 _NOTHING: Samples = np.zeros(0, np.float32)
-
-
-def _sums(terms: npt.NDArray[np.float32]) -> Samples:
-    """Sums each row, by folding the columns in half again and again.
-
-    The columns are laid out as rows first, so that each addition runs over contiguous samples.
-    """
-    columns = np.ascontiguousarray(terms.T)
-    width = len(columns)
-    while width > 1:
-        half = (width + 1) // 2
-        columns[: width - half] += columns[half:width]
-        width = half
-    out: Samples = columns[0].copy()
-    return out
 
 
 def _phases(up: int, down: int, delay: int) -> npt.NDArray[np.float32]:
