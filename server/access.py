@@ -36,7 +36,7 @@ TOKEN_QUERY = "token"
 CALLER = web.RequestKey("caller", Caller)
 """Where a request's handler finds who asks."""
 
-OPEN = frozenset({"/health", "/ready", "/static"})
+OPEN = frozenset({"/health", "/ready", "/openapi.json", "/static"})
 """Routes that tell nothing worth a key."""
 OPEN_HERE = frozenset({"/metrics"})
 """Routes that ask programs on this machine itself for none."""

@@ -10,7 +10,7 @@ import jinja2
 import structlog
 from aiohttp import web
 
-from server import access
+from server import access, openapi
 from server.cors import cross_origin
 from server.errors import ServiceError, bad_request
 from server.transport.client_secrets import ClientSecretRequests
@@ -48,6 +48,7 @@ def create_app(
             web.get("/health", about.health),
             web.get("/ready", about.ready),
             web.get("/metrics", about.metrics),
+            web.get("/openapi.json", about.openapi),
             web.get("/v1/models", about.models),
             web.get("/v1/models/{model}", about.model),
             web.get("/v1/realtime", sockets.handle),
@@ -111,6 +112,9 @@ class _About:
     async def metrics(self, request: web.Request) -> web.Response:
         self._metrics.engine(self._manager.engine.figures())
         return web.Response(body=self._metrics.render(), headers={"Content-Type": _METRICS_TYPE})
+
+    async def openapi(self, request: web.Request) -> web.Response:
+        return web.json_response(openapi.document(self._version))
 
     async def models(self, request: web.Request) -> web.Response:
         listed = model_objects(self._settings.names, self._manager.info)

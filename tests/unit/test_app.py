@@ -98,6 +98,25 @@ async def test_metrics_are_in_prometheus_form() -> None:
 
 
 @pytest.mark.parametrize(
+    "part",
+    [
+        b"\r\n\r\nv=0",
+        b'Content-Disposition: form-data; name="s\x0ep"\r\n\r\nv=0',
+        b'Content-Disposition: form-data; name="sdp"\r\nContent-Type: a/b; charset=x\r\n\r\nv=0',
+        b'Content-Disposition: form-data; name="sdp"\r\nContent-Encoding: deflate\r\n\r\nv=0',
+        b'Content-Disposition: form-data; name="sdp"\r\nContent-Transfer-Encoding: x\r\n\r\nv=0',
+    ],
+)
+async def test_a_form_that_is_not_well_formed_is_refused(part: bytes) -> None:
+    async with service() as now:
+        kind = {"Content-Type": "multipart/form-data; boundary=b"}
+        body = BytesIO(b"--b\r\n" + part + b"\r\n--b--\r\n")
+        response = await now.caller.post("/v1/realtime/calls", headers=kind, data=body)
+        assert (await error(response))[0] == 400
+        assert now.manager.sessions == 0
+
+
+@pytest.mark.parametrize(
     ("query", "headers", "text", "expected"),
     [
         ("", SDP, "hello", (400, "invalid_sdp", "sdp")),

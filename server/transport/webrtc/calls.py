@@ -8,11 +8,13 @@ end, whoever brings it about: the caller, the session, the watchdogs of the peer
 from __future__ import annotations
 
 import asyncio
+import zlib
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 import structlog
 from aiohttp import web
+from aiohttp.http_exceptions import HttpProcessingError
 
 from server.access import CALLER
 from server.errors import bad_request
@@ -31,6 +33,8 @@ MAX_REQUEST = 1024 * 1024
 """Bytes of an offer and a session object together."""
 _LAST_CHANNEL = 65_534
 _CLOSING = 5.0
+_UNREADABLE = (ValueError, LookupError, RuntimeError, zlib.error, HttpProcessingError)
+"""What reading a form raises that is not well formed."""
 
 log = structlog.get_logger(__name__)
 
@@ -150,7 +154,7 @@ async def _read(request: web.Request) -> tuple[str, dict[str, Any] | None]:
         )
     try:
         form = await request.post()
-    except ValueError:
+    except _UNREADABLE:
         raise bad_request("invalid_form", "expected a multipart form") from None
     if "sdp" not in form:
         raise bad_request("missing_required_parameter", "sdp: expected an SDP offer", "sdp")

@@ -1,0 +1,274 @@
+"""``GET /openapi.json``: every HTTP route of the API, with each status that it answers.
+
+Written by hand, because what matters stands in no handler's signature: which refusals a caller has
+to expect, and what they look like. The sessions' shapes come from the types that hold them. A test
+lets a fuzzer compare every word with what a running server does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from server.protocol.realtime.session_object import RealtimeSession, TranscriptionSession
+from server.transport.webrtc.sdp import MAX_OFFER
+
+Json = dict[str, Any]
+
+_REASONS = {
+    400: "The request is no good; `param` names the field.",
+    401: "A key is needed, and none that is known was shown.",
+    403: "The host, the origin or this use of the key is not allowed.",
+    404: "There is no such thing.",
+    408: "The request did not come whole within the set-up time.",
+    413: "The request is too large.",
+    415: "The content type is another than expected.",
+    426: "Expected a WebSocket upgrade (RFC 6455).",
+    429: "The caller's limits are used up; `Retry-After` says when to ask again.",
+    500: "The server failed; its log says why.",
+    503: "Not now: no place is free, or the engine is not ready; `Retry-After` may say when.",
+}
+_RETRY = {"Retry-After": {"description": "Seconds.", "schema": {"type": "string"}}}
+_TEXT = {"type": "string"}
+
+
+def document(version: str) -> Json:
+    """The OpenAPI 3.1 document of this server at ``version``."""
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "Parley",
+            "version": version,
+            "summary": "OpenAI Realtime (GA) on a server of one's own.",
+            "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
+            "description": (
+                "Besides these routes the server has a page for people at `/` with its files under "
+                "`/static/`. Where a key is needed it may also come bare in `Authorization`, or on "
+                "a WebSocket as the subprotocol `openai-insecure-api-key.KEY` beside `realtime`."
+            ),
+        },
+        "security": [{}, {"bearer": []}, {"key": []}],
+        "paths": {
+            "/health": {"get": _health()},
+            "/ready": {"get": _ready()},
+            "/metrics": {"get": _metrics()},
+            "/openapi.json": {"get": _own()},
+            "/v1/models": {"get": _models()},
+            "/v1/models/{model}": {"get": _model()},
+            "/v1/realtime": {"get": _socket()},
+            "/v1/realtime/client_secrets": {"post": _client_secrets()},
+            "/v1/realtime/calls": {"post": _calls()},
+            "/v1/realtime/calls/{call_id}/hangup": {"post": _hang_up("hangUp")},
+            "/v1/realtime/calls/{call_id}": {"delete": _hang_up("deleteCall")},
+        },
+        "components": {
+            "securitySchemes": {
+                "bearer": {"type": "http", "scheme": "bearer"},
+                "key": {"type": "apiKey", "in": "header", "name": "X-Api-Key"},
+            },
+            "responses": {str(status): _refusal(status) for status in _REASONS},
+            "schemas": _schemas(),
+        },
+    }
+
+
+def _operation(
+    name: str, summary: str, done: Mapping[str, Json], *refused: int, **more: Any
+) -> Json:
+    """An operation; any may find the door closed, or the server failing."""
+    refusals = {
+        str(status): {"$ref": f"#/components/responses/{status}"}
+        for status in sorted({401, 403, 500, *refused})
+    }
+    return {"operationId": name, "summary": summary, "responses": refusals | dict(done), **more}
+
+
+def _health() -> Json:
+    done = {"200": _json("It does.", _object(status={"const": "ok"}))}
+    return _operation("health", "Whether the process answers; no key needed.", done)
+
+
+def _ready() -> Json:
+    states = ["starting", "ready", "degraded", "failed", "draining"]
+    state = _object(status={"enum": states})
+    done = {"200": _json("Yes.", state), "503": _json("No, because of this state.", state)}
+    return _operation("ready", "Whether callers are taken; no key needed.", done)
+
+
+def _metrics() -> Json:
+    text = {"text/plain; version=0.0.4; charset=utf-8": {"schema": _TEXT}}
+    done = {"200": {"description": "Prometheus' text format 0.0.4.", "content": text}}
+    summary = "Figures; programs on the server's own machine need no key."
+    return _operation("metrics", summary, done)
+
+
+def _own() -> Json:
+    done = {"200": _json("The document.", {"type": "object"})}
+    return _operation("openapi", "This document; no key needed.", done)
+
+
+def _models() -> Json:
+    listed = _object(object={"const": "list"}, data={"type": "array", "items": _schema("Model")})
+    done = {"200": _json("All of them.", listed)}
+    return _operation("listModels", "The names that may be asked for.", done, 503)
+
+
+def _model() -> Json:
+    done = {"200": _json("It.", _schema("Model"))}
+    parameters = [_parameter("path", "model", "Its name.", _TEXT)]
+    return _operation("getModel", "One model.", done, 404, 503, parameters=parameters)
+
+
+def _socket() -> Json:
+    return _operation(
+        "connect",
+        "A session, or the sideband of a call, over a WebSocket.",
+        {"101": {"description": "The socket is open; `session.created` is the first event."}},
+        *(400, 404, 426, 503),
+        description=(
+            "The handshake of RFC 6455; of the subprotocols offered, `realtime` is chosen. Events "
+            "travel as text frames, one JSON object each. Once the socket is open a refusal comes "
+            "as an `error` event before the close: 1013 means call again later, 1008 do not."
+        ),
+        parameters=[
+            _parameter("query", "model", "Of a session that talks; empty: the default.", _TEXT),
+            _parameter(
+                "query",
+                "intent",
+                "`transcription`: a session that only listens; `model` is the recogniser's then.",
+                _TEXT,
+            ),
+            _parameter("query", "call_id", "Joins that call instead of making a session.", _TEXT),
+        ],
+    )
+
+
+def _client_secrets() -> Json:
+    expiry = {
+        "type": ["object", "null"],
+        "properties": {
+            "anchor": {"const": "created_at"},
+            "seconds": {"type": "integer", "minimum": 10, "maximum": 7200, "default": 600},
+        },
+    }
+    session = {"anyOf": [_schema("SessionRequest"), {"type": "null"}]}
+    wanted = {"type": "object", "properties": {"expires_after": expiry, "session": session}}
+    example = {"expires_after": {"anchor": "created_at", "seconds": 60}}
+    secret = _object(
+        value={"type": "string", "pattern": "^ek_"},
+        expires_at={"type": "integer", "description": "Unix seconds."},
+        session=_schema("Session"),
+    )
+    return _operation(
+        "createClientSecret",
+        "A short-lived key that starts sessions with these defaults, for a browser.",
+        {"200": _json("The secret, and the session that it starts.", secret)},
+        *(400, 404, 408, 413, 429, 503),
+        requestBody={
+            "required": False,
+            "content": {"application/json": {"schema": wanted, "example": example}},
+        },
+    )
+
+
+def _calls() -> Json:
+    parts = {"sdp": _schema("Offer"), "session": _schema("SessionRequest")}
+    form = {"type": "object", "required": ["sdp"], "properties": parts}
+    encoding = {
+        "sdp": {"contentType": "application/sdp"},
+        "session": {"contentType": "application/json"},
+    }
+    location = {
+        "description": "Of the call; its last segment is the call's id.",
+        "required": True,
+        "schema": {"type": "string", "pattern": "^/v1/realtime/calls/rtc_"},
+    }
+    answer = {
+        "description": "The call can be found from now on.",
+        "headers": {"Location": location},
+        "content": {"application/sdp": {"schema": _TEXT}},
+    }
+    channel = {"type": "integer", "minimum": 0, "maximum": 65_534}
+    return _operation(
+        "createCall",
+        "A call over WebRTC: an SDP offer for an answer that holds every candidate.",
+        {"201": answer},
+        *(400, 404, 408, 413, 415, 429, 503),
+        parameters=[
+            _parameter("query", "model", "Where the session names none.", _TEXT),
+            _parameter("query", "dcid", "Id of a data channel negotiated beforehand.", channel),
+        ],
+        requestBody={
+            "required": True,
+            "content": {
+                "application/sdp": {"schema": _schema("Offer")},
+                "multipart/form-data": {"schema": form, "encoding": encoding},
+            },
+        },
+    )
+
+
+def _hang_up(name: str) -> Json:
+    done = {"200": {"description": "It has ended."}}
+    parameters = [_parameter("path", "call_id", "From the call's `Location`.", _TEXT)]
+    return _operation(name, "Ends a call.", done, 404, parameters=parameters)
+
+
+def _schemas() -> Json:
+    sessions = (RealtimeSession, TranscriptionSession)
+    references, shapes = msgspec.json.schema_components(
+        sessions, ref_template="#/components/schemas/{name}"
+    )
+    error = _object(
+        message=_TEXT,
+        type={"enum": ["invalid_request_error", "server_error"]},
+        code=_TEXT,
+        param={"type": ["string", "null"], "description": "The field at fault, dotted."},
+    )
+    model = _object(
+        id=_TEXT, object={"const": "model"}, created={"type": "integer"}, owned_by=_TEXT
+    )
+    request = {
+        "type": "object",
+        "description": "As sparse as in `session.update`; what is left out has its default.",
+        "required": ["type"],
+        "properties": {"type": {"enum": ["realtime", "transcription"]}},
+    }
+    offer = {"type": "string", "maxLength": MAX_OFFER, "description": "SDP (RFC 8866)."}
+    return shapes | {
+        "Error": _object(error=error),
+        "Model": model,
+        "Offer": offer,
+        "Session": {"oneOf": list(references)},
+        "SessionRequest": request,
+    }
+
+
+def _refusal(status: int) -> Json:
+    headers = {"headers": _RETRY} if status in (429, 503) else {}
+    return _json(_REASONS[status], _schema("Error")) | headers
+
+
+def _json(description: str, schema: Json) -> Json:
+    return {"description": description, "content": {"application/json": {"schema": schema}}}
+
+
+def _object(**properties: Any) -> Json:
+    """An object that has all of ``properties``."""
+    return {"type": "object", "required": list(properties), "properties": properties}
+
+
+def _schema(name: str) -> Json:
+    return {"$ref": f"#/components/schemas/{name}"}
+
+
+def _parameter(place: str, name: str, description: str, schema: Json) -> Json:
+    return {
+        "name": name,
+        "in": place,
+        "required": place == "path",
+        "description": description,
+        "schema": schema,
+    }
