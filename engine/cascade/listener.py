@@ -144,16 +144,15 @@ class Listener:
         start, open_turn = self._taken, self._reading
         if turn == self._found and open_turn is None:
             return
+        reading = self._new_reading(turn)
         if open_turn is not None and open_turn.turn == turn:
-            self._reading = None
-            open_turn.void()
+            self._reading, reading = None, open_turn  # which has given out some of its words
             self._emit(SpeechStopped(turn=turn, at=self.position))
         self._reset()
         self._ahead.forget()
         if start == self.position:
             self._emit(TurnDropped(turn=turn))
             return
-        reading = self._new_reading(turn)
         reading.read_whole(self._sound.take(start, self.position))
         self._spoken_at = time.monotonic()
         self._finish(reading, start, self.position, asked=True)

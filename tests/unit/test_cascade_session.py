@@ -413,6 +413,19 @@ async def test_a_commit_amid_a_turn_takes_its_place() -> None:
         assert [e.turn for e in caller.all(TurnEnded)] == ["mine"]
 
 
+async def test_a_commit_of_the_open_turn_goes_on_where_its_words_were() -> None:
+    async with calling() as caller:
+        for _ in range(4):
+            caller.session.hear(speech(4))
+            await asyncio.sleep(0.02)
+        given = caller.all(TranscriptDelta)
+        assert given
+        caller.order(Commit(turn=given[0].turn))
+        completed = await caller.until(TranscriptCompleted)
+        assert "".join(delta.text for delta in caller.all(TranscriptDelta)) == completed.text
+        assert completed.text.endswith(" ten")
+
+
 async def test_cleared_sound_is_in_no_turn() -> None:
     async with calling(turns=TurnDetection(kind="none")) as caller:
         caller.session.hear(speech(5))
