@@ -63,6 +63,7 @@ class FakeRecogniser:
     fails: bool = False
     takes: list[int] = field(default_factory=list)
     rate: int = RATE
+    languages: tuple[str, ...] = ()
 
     async def start(self) -> None:
         pass

@@ -90,6 +90,10 @@ def transcript(events: list[Event]) -> str:
     return " ".join(e.text for e in events if isinstance(e, TranscriptCompleted))
 
 
+async def test_its_callers_speak_what_its_recogniser_understands(engine: CascadeEngine) -> None:
+    assert engine.info.languages == ("en",)
+
+
 @pytest.mark.parametrize("voice", [pytest.param("flite", marks=pytest.mark.flite), "hibari"])
 async def test_a_question_is_understood_and_answered_aloud(
     engine: CascadeEngine, voice: str

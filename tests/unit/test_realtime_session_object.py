@@ -153,11 +153,11 @@ def test_null_for_an_object_that_is_always_there_says_nothing() -> None:
 
 
 def test_what_has_no_effect_is_shown_as_it_was_given() -> None:
-    heard = {
+    heard: dict[str, Any] = {
         "noise_reduction": {"type": "far_field", "strength": 0.5},
         "transcription": {"prompt": "names", "keywords": ["Ulm"]},
     }
-    given = {
+    given: dict[str, Any] = {
         "audio": {"input": heard},
         "truncation": {"type": "retention_ratio", "retention_ratio": 0.8},
         "tracing": {"workflow_name": "calls"},
