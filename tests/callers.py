@@ -35,6 +35,8 @@ FRAME = 0.02
 """Seconds of sound per packet or event."""
 
 Send = Callable[[dict[str, Any]], Awaitable[None]]
+Post = Callable[[str, str], Awaitable[tuple[str, str]]]
+"""Posts an offer to a server's URL; returns the answer and the call's location."""
 
 
 class Microphone:
@@ -211,8 +213,17 @@ class _Track(MediaStreamTrack):
         return frame
 
 
+async def posted(url: str, offer: str) -> tuple[str, str]:
+    """Posts an offer as it stands."""
+    headers = {"Content-Type": "application/sdp"}
+    calls = urljoin(url, "v1/realtime/calls")
+    async with ClientSession() as web, web.post(calls, data=offer, headers=headers) as response:
+        assert response.status == 201, await response.text()
+        return await response.text(), response.headers["Location"]
+
+
 @asynccontextmanager
-async def call(url: str) -> AsyncIterator[Caller]:
+async def call(url: str, post: Post = posted) -> AsyncIterator[Caller]:
     """A session over WebRTC, with the microphone on its track."""
     connection = RTCPeerConnection(RTCConfiguration(iceServers=[]))
     channel = connection.createDataChannel("oai-events")
@@ -230,7 +241,7 @@ async def call(url: str) -> AsyncIterator[Caller]:
         "track", lambda track: listening.append(asyncio.create_task(_listen(track, caller)))
     )
     try:
-        caller.location = await connect(connection, url)
+        caller.location = await connect(connection, url, post)
         await caller.event("session.created")
         yield caller
     finally:
@@ -238,18 +249,13 @@ async def call(url: str) -> AsyncIterator[Caller]:
         await stopped(listening)
 
 
-async def connect(connection: RTCPeerConnection, url: str) -> str:
+async def connect(connection: RTCPeerConnection, url: str, post: Post = posted) -> str:
     """Makes a call; returns its location."""
     stock.bind(connection, ["127.0.0.1"])
     await connection.setLocalDescription(await connection.createOffer())
-    sdp = connection.localDescription.sdp
-    headers = {"Content-Type": "application/sdp"}
-    calls = urljoin(url, "v1/realtime/calls")
-    async with ClientSession() as web, web.post(calls, data=sdp, headers=headers) as response:
-        assert response.status == 201, await response.text()
-        answer = RTCSessionDescription(await response.text(), "answer")
-    await connection.setRemoteDescription(answer)
-    return response.headers["Location"]
+    answer, location = await post(url, connection.localDescription.sdp)
+    await connection.setRemoteDescription(RTCSessionDescription(answer, "answer"))
+    return location
 
 
 async def _listen(track: MediaStreamTrack, caller: Caller) -> None:

@@ -3,14 +3,13 @@
 import subprocess
 from pathlib import Path
 
-import pytest
+from tests.conformance.javascript import NODE
 
 FOLDER = Path(__file__).parent
 
 
-@pytest.mark.node
 def test_the_pages_pure_modules_keep_their_promises() -> None:
     tests = sorted(FOLDER.glob("*.test.mjs"))
     assert tests
-    result = subprocess.run(["node", "--test", *tests], capture_output=True, text=True)
+    result = subprocess.run([NODE, "--test", *tests], capture_output=True, text=True)
     assert result.returncode == 0, result.stdout + result.stderr

