@@ -167,7 +167,7 @@ class Stay:
         the sound that its caller may send.
         """
         while not self._caught_up():
-            if self.session.room and not self._inbox:
+            if self.session.room > TICK * self.session.info.input_rate and not self._inbox:
                 await asyncio.sleep(0)  # It takes more at once; others have their turn.
                 continue
             self._roomy.clear()
