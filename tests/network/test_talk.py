@@ -11,17 +11,12 @@ import numpy as np
 import pytest
 
 from engine.contract import Samples
-from engine.weights import Paths
-from tests.browser.recognition import found
-from tests.conformance.ears import ears
-from tests.conftest import Tell
 from tests.network.simulated import ends, simulated, until
 from tests.network.talking import CONNECTED, Talk
 from tests.serving import Server
-from tests.sounds import error_rate, hibari, read_wav, write_wav
+from tests.sounds import read_wav, write_wav
 
 RATE = 24_000
-QUESTION = "What is the capital of France?"
 
 
 @pytest.fixture(scope="module")
@@ -34,9 +29,9 @@ def echo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 @pytest.fixture
 def call(tmp_path: Path) -> Path:
-    """A file in which somebody speaks twice; a second goes by between."""
+    """A file in which somebody speaks twice; three seconds go by between."""
     path = tmp_path / "call.wav"
-    write_wav(path, np.concatenate([tone(3.0), silence(2.0), tone(1.0)]), RATE)
+    write_wav(path, np.concatenate([tone(5.0), silence(3.0), tone(1.0)]), RATE)
     return path
 
 
@@ -55,29 +50,6 @@ def audible(pcm: Samples) -> list[tuple[float, float]]:
     at = np.flatnonzero(abs(pcm) > 0.01) / RATE
     pieces = np.split(at, np.flatnonzero(np.diff(at) > 0.1) + 1) if len(at) else []
     return [(float(piece[0]), float(piece[-1])) for piece in pieces]
-
-
-@pytest.mark.weights
-async def test_a_question_in_a_file_is_answered_in_a_file(
-    weights: Paths, tmp_path: Path, tell: Tell
-) -> None:
-    question, answer = tmp_path / "question.wav", tmp_path / "answer.wav"
-    said = hibari(QUESTION, 44_100)
-    write_wav(question, said, 44_100)
-    with (
-        Server(log=tmp_path / "log") as server,
-        Talk("--url", server.url, "--file", question, "--save", answer) as talk,
-    ):
-        assert await asyncio.to_thread(talk.end, 90) == (0, "")
-    assert error_rate(QUESTION, talk.said_by("you")) <= 0.2
-    played = read_wav(answer, RATE)
-    begins = audible(played)[0][0]
-    assert len(said) / 44_100 < begins < len(said) / 44_100 + 10
-    async with ears(weights) as judge:
-        heard = await judge.hear(played, RATE)
-    right, captioned = found(talk.said_by("parley"), " ".join(heard))
-    tell(f"parley talk: {right} of {captioned} captioned words recognised in the saved reply")
-    assert captioned and right >= 0.8 * captioned
 
 
 def test_speech_stops_the_reply_and_the_server_is_told(
