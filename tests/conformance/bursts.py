@@ -6,16 +6,12 @@ import asyncio
 import base64
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING
 from urllib.parse import urljoin
 
 import numpy as np
 from aiohttp import ClientSession, ClientWebSocketResponse, WSMsgType
 
 from tests.callers import SOCKET_RATE, Caller, stopped
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 COMPLETED = "conversation.item.input_audio_transcription.completed"
 
@@ -49,12 +45,10 @@ async def listen_by_hand(caller: Caller) -> None:
 
 
 @asynccontextmanager
-async def eager(
-    url: str, query: str = "", headers: Mapping[str, str] | None = None
-) -> AsyncIterator[Caller]:
+async def eager(url: str, query: str = "") -> AsyncIterator[Caller]:
     """A client that does not wait to be greeted: the upgrade is done, and nothing was read yet."""
     target = urljoin(url, "v1/realtime") + query
-    async with ClientSession() as web, web.ws_connect(target, headers=headers) as ws:
+    async with ClientSession() as web, web.ws_connect(target) as ws:
         caller = Caller(ws.send_json, paced=False, rate=SOCKET_RATE)
         reading = asyncio.create_task(_read(ws, caller))
         try:
