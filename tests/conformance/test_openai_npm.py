@@ -59,6 +59,8 @@ async def test_it_speaks_writes_makes_mistakes_and_calls_and_its_events_are_vali
         strict.finish()
     check_turn(run.result, run.sources["turn"])
     check_call(run.result, run.sources["sideband"])
+    assert run.result["secret"]["value"].startswith("ek_")
+    assert run.sources["bound"].events[0]["session"]["instructions"] == "Be kind."
 
 
 def check_turn(result: dict[str, Any], strict: StrictClient) -> None:

@@ -8,8 +8,9 @@ from typing import Any
 from urllib.parse import urljoin
 
 import pytest
-from openai import OpenAI
+from openai import AuthenticationError, OpenAI
 from openai.types.realtime import RealtimeConversationItemAssistantMessage, ResponseDoneEvent
+from openai.types.realtime.realtime_session_create_response import RealtimeSessionCreateResponse
 
 from tests.callers import Caller
 from tests.conformance.openai_python import called, connected, openai
@@ -19,6 +20,7 @@ from tests.serving import Server
 
 STORY = " ".join(["lighthouse"] * 60)
 """Takes longer to say than an engine runs ahead of a call."""
+KEY = "let-nobody-else-in-here"
 OPENING = 2
 """Events that every connection is sent for itself: of the session, and of its conversation."""
 WEATHER: dict[str, Any] = {
@@ -33,6 +35,13 @@ WEATHER: dict[str, Any] = {
 def echo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """A server whose engine says what it is told."""
     with simulated(tmp_path_factory.mktemp("echo") / "log") as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def locked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """A server that asks for a key."""
+    with simulated(tmp_path_factory.mktemp("locked") / "log", "--token", KEY) as running:
         yield running
 
 
@@ -81,6 +90,27 @@ async def test_models_are_listed_and_looked_up(echo: Server) -> None:
         listed = [model.id async for model in await client.models.list()]
         assert "gpt-realtime" in listed
         assert (await client.models.retrieve("gpt-realtime")).id == "gpt-realtime"
+
+
+async def test_a_secret_begins_the_session_that_is_bound_in_it(locked: Server) -> None:
+    async with openai(locked.url, KEY) as client:
+        secret = await client.realtime.client_secrets.create(
+            expires_after={"anchor": "created_at", "seconds": 60},
+            session={"type": "realtime", "instructions": "Be brief."},
+        )
+    assert secret.value.startswith("ek_")
+    assert isinstance(secret.session, RealtimeSessionCreateResponse)
+    assert secret.session.instructions == "Be brief."
+    async with connected(locked.url, key=secret.value) as caller:
+        assert caller.strict.events[0]["session"]["instructions"] == "Be brief."
+
+
+async def test_a_key_that_is_not_known_is_refused_as_the_client_expects(locked: Server) -> None:
+    async with openai(locked.url, "another") as client:
+        with pytest.raises(AuthenticationError):
+            await client.models.list()
+        with pytest.raises(AuthenticationError):
+            await client.realtime.client_secrets.create()
 
 
 async def test_a_turn_that_the_server_detects_is_answered(echo: Server) -> None:

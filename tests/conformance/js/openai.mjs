@@ -3,7 +3,7 @@
  *
  * URL is that of a server with TLS, for the package knows no other sockets; OFFER a file of SDP;
  * SPEECH one of PCM as the API has it. Speaks a turn, makes a mistake, has a text written, makes a
- * call and leads it from its sideband.
+ * call and leads it from its sideband, and has a secret made that begins a session of its own.
  */
 
 import { readFile } from "node:fs/promises";
@@ -19,8 +19,8 @@ const client = new OpenAI({ baseURL: `${url}v1`, apiKey: "none" });
  * @param {string} source
  * @param {ConstructorParameters<typeof OpenAIRealtimeWS>[0]} asked
  */
-async function connected(source, asked) {
-  const socket = new OpenAIRealtimeWS(asked, client);
+async function connected(source, asked, by = client) {
+  const socket = new OpenAIRealtimeWS(asked, by);
   const events = [];
   const errors = [];
   socket.on("event", (event) => {
@@ -86,6 +86,12 @@ const led = (await aside.event("response.done")).response;
 await client.realtime.calls.hangup(callID);
 const hungUp = await aside.closed();
 
+const secret = await client.realtime.clientSecrets.create({ session: { type: "realtime", instructions: "Be kind." } });
+const holder = new OpenAI({ baseURL: client.baseURL, apiKey: secret.value });
+const bound = await connected("bound", { model: "gpt-realtime" }, holder);
+bound.close();
+await bound.closed();
+
 tell({
   models,
   spoken,
@@ -95,4 +101,5 @@ tell({
   call: { status: made.status, type: made.headers.get("Content-Type"), answer: await made.text() },
   led,
   hungUp,
+  secret,
 });
