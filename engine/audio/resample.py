@@ -23,6 +23,8 @@ _HALF = 13
 """Samples of the lower rate on either side of the filter's centre."""
 _BETA = 8.0
 """Of the Kaiser window: about 80 dB."""
+_FEW = 8
+"""Phases up to which each is summed by itself: every ``up``-th output lies in the same one."""
 _BLOCK = 4096
 """Input samples computed at once: bounds the working memory of a long push."""
 
@@ -72,14 +74,20 @@ class Resampler:
         self._past = sound[len(pcm) :]
         steps = np.arange(self._next, len(pcm) * self._up, self._down)
         self._next += len(steps) * self._down - len(pcm) * self._up
-        if not len(steps):
-            return _NOTHING
-        width = self._phases.shape[1]
-        windows: Samples = np.ndarray((len(pcm), width), np.float32, sound, strides=(4, 4))
-        out: Samples = np.einsum(
-            "ij,ij->i", windows[steps // self._up], self._phases[steps % self._up]
-        )
+        if self._up > _FEW:
+            windows = _windows(sound, len(pcm), self._phases.shape[1], 1)[steps // self._up]
+            return np.asarray(np.einsum("ij,ij->i", windows, self._phases[steps % self._up]))
+        out = np.empty(len(steps), np.float32)
+        for first, step in enumerate(steps[: self._up].tolist()):
+            phase, turn = self._phases[step % self._up], out[first :: self._up]
+            windows = _windows(sound[step // self._up :], len(turn), len(phase), self._down)
+            np.einsum("ij,j->i", windows, phase, out=turn)
         return out
+
+
+def _windows(sound: Samples, count: int, width: int, apart: int) -> Samples:
+    """A view of ``count`` stretches of ``sound``, ``width`` long and ``apart`` samples apart."""
+    return np.ndarray((count, width), np.float32, sound, strides=(4 * apart, 4))
 
 
 _NOTHING: Samples = np.zeros(0, np.float32)
