@@ -28,6 +28,7 @@ pytestmark = pytest.mark.weights
 
 MODEL = address()
 QUESTION = "What time does the library open on Saturday?"
+CLIENT_LOG = "openai.agents"
 LOUDER = 3.0
 """Than a reply: so is who interrupts one, and the voice is the same here."""
 
@@ -118,7 +119,7 @@ async def test_it_speaks_hears_and_has_a_tool_called_and_finds_no_fault_with_any
     ask = Call("get_weather", '{"city": "Paris"}')
     story = Say("Once upon a time there was a dog that lived by the sea. " * 6)
     answers = (Say("It opens at nine."), ask, Say("Take an umbrella."), story, Say("At ten."))
-    with caplog.at_level(logging.WARNING):
+    with caplog.at_level(logging.WARNING, CLIENT_LOG):
         async with brain(MODEL, *answers) as model, running(server.url) as kept:
             await speak(kept, QUESTION, 1)
             await kept.session.send_message("How is the weather in Paris?")
@@ -129,7 +130,7 @@ async def test_it_speaks_hears_and_has_a_tool_called_and_finds_no_fault_with_any
             await speak(kept, QUESTION, 5)
             said = kept.said()
     kept.strict.finish()
-    assert caplog.record_tuples == []
+    assert [line for line in caplog.record_tuples if line[0] == CLIENT_LOG] == []
     assert kept.happened["error"] == 0
     assert kept.results == ["It rains in Paris."]
     (result,) = [m for m in model.requests[2]["messages"] if m["role"] == "tool"]
