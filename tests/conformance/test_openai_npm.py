@@ -76,8 +76,7 @@ def check_turn(result: dict[str, Any], strict: StrictClient) -> None:
 
 def check_call(result: dict[str, Any], strict: StrictClient) -> None:
     made = result["call"]
-    assert made["status"] == 201
-    assert made["type"].startswith("application/sdp")
+    assert (made["status"], made["type"]) == (201, "application/sdp")
     assert made["answer"].startswith("v=0")
     sessions = [event["session"] for event in strict.events if "session" in event]
     assert sessions[-1]["instructions"] == "Be brief."

@@ -76,7 +76,7 @@ class Calls:
         task.add_done_callback(self._tasks.discard)
         return web.Response(
             status=201,
-            text=answer,
+            body=answer.encode(),
             content_type="application/sdp",
             headers={"Location": f"/v1/realtime/calls/{stay.call_id}"},
         )
