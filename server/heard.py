@@ -13,6 +13,8 @@ from engine.contract import Samples
 
 KEPT = 60
 """Seconds."""
+_TOGETHER = 50
+"""Pieces that are packed at once: it is the calls that cost."""
 _WIDTH = np.dtype(np.int16).itemsize
 
 
@@ -26,20 +28,23 @@ class Heard:
     def __init__(self, samples: int) -> None:
         self._limit = samples
         self._kept = bytearray()
+        self._fresh: list[Samples] = []
         self.end = 0
         """Samples heard since the session began."""
 
     @property
     def start(self) -> int:
         """The oldest sample that is kept."""
+        self._keep()
         return self.end - len(self._kept) // _WIDTH
 
     def push(self, pcm: Samples) -> None:
         """Takes the next sound."""
         self.end += len(pcm)
         if self._limit:
-            self._kept += to_pcm16(pcm[-self._limit :])
-            del self._kept[: -self._limit * _WIDTH]
+            self._fresh.append(pcm)
+            if len(self._fresh) == _TOGETHER:
+                self._keep()
 
     def cut(self, start: int, end: int) -> Samples | None:
         """The samples ``start`` to ``end``, or None where they are not all kept."""
@@ -47,3 +52,10 @@ class Heard:
             return None
         first, last = start - self.start, end - self.start
         return from_pcm16(bytes(self._kept[first * _WIDTH : last * _WIDTH]))
+
+    def _keep(self) -> None:
+        """Packs what came last, and forgets what is too old."""
+        if self._fresh:
+            self._kept += to_pcm16(np.concatenate(self._fresh)[-self._limit :])
+            self._fresh = []
+            del self._kept[: -self._limit * _WIDTH]

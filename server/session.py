@@ -31,8 +31,8 @@ from server.requests import ReplyRequest, RequestError, SessionSettings
 from server.speaking import Speaking
 from server.updates import Updates
 
-SETTLE = 500_000_000
-"""Nanoseconds a client has to send its settings before the defaults hold."""
+LOOK = 20_000_000
+"""Nanoseconds between two looks at what may be due: there is an event every millisecond or so."""
 REPORT = 100_000_000
 """Nanoseconds between reports to the engine of what was played."""
 
@@ -75,7 +75,7 @@ class Session:
         self._listening = Listening(self.conversation, tell, info.input_rate, kept)
         self._speaking = Speaking(self.conversation, playout, tell, self._order, info)
         self._greeting = greeting
-        self._now = self._began = self._reported = now
+        self._now = self._began = self._reported = self._look_at = now
         self._updates = Updates(self._order, tell)
         self._context = Shared(self._order, info.can.tools)
         self._judging = False
@@ -239,9 +239,10 @@ class Session:
     def tick(self, now: int) -> None:
         """Lets time pass: every 100 ms or so, and before anything that depends on it."""
         self._now = now
-        if self.ended:
+        if self.ended or now < self._look_at:
             return
-        if self._updates.none and now - self._began >= SETTLE:
+        self._look_at = now + LOOK
+        if self._updates.overdue(now - self._began):
             self.update(None, self.settings)
         if now - self._reported >= REPORT:
             self._reported = now

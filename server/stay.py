@@ -114,6 +114,7 @@ class Stay:
         self._inbox: deque[tuple[Raw, Subscriber]] = deque()
         self._asking: tuple[Subscriber, ...] = ()
         self._roomy = asyncio.Event()
+        self._in_debt = False
         self._ended: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self._began = self._active = self._answered = time.monotonic_ns()
         self.session = Session(
@@ -160,6 +161,11 @@ class Stay:
         self._inbox.append((raw, sender))
         self._take_inbox()
 
+    @property
+    def reads_on(self) -> bool:
+        """Whether there is nothing to wait for (:meth:`wait_for_room`)."""
+        return self._caught_up() and not self._in_debt
+
     async def wait_for_room(self) -> None:
         """Returns when all the sound that events brought was heard, or the session has ended.
 
@@ -175,6 +181,7 @@ class Stay:
             if self.session.ended:
                 return
         wait = self._allowance.heard(self.session.heard, time.monotonic_ns())
+        self._in_debt = False
         if wait and self._paced is None:
             await asyncio.wait({self._ended}, timeout=wait)
 
@@ -235,7 +242,7 @@ class Stay:
             await asyncio.sleep(TICK)
             now = time.monotonic_ns()
             self._take_inbox()
-            self._allowance.heard(self.session.heard, now)
+            self._in_debt = self._allowance.heard(self.session.heard, now) > 0
             if now - self._began > self._longest * 1e9:
                 await self.end("session_expired")
             elif now - self._active > self._idle * 1e9:

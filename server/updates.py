@@ -10,6 +10,9 @@ from server.happenings import Happening
 from server.replies import new_id
 from server.requests import SessionSettings
 
+SETTLE = 500_000_000
+"""Nanoseconds a client has to send its settings before the defaults hold."""
+
 
 class Updates:
     """Each is asked of the engine once, and its answer told once.
@@ -33,10 +36,9 @@ class Updates:
         """Whether an answer is waited for."""
         return bool(self._asked)
 
-    @property
-    def none(self) -> bool:
-        """Whether none was asked for yet."""
-        return not self.answered and not self._asked
+    def overdue(self, age: int) -> bool:
+        """Whether a session of ``age`` ns has been asked for none, so that the defaults hold."""
+        return not self.answered and not self._asked and age >= SETTLE
 
     def ask(self, ref: str | None, settings: SessionSettings) -> None:
         """Asks for ``settings``; nobody is told the answer of an update without a ``ref``."""

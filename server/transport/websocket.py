@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import time
 from collections import deque
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
@@ -50,6 +51,8 @@ _CLOSE_CODES = {
 }
 """How a session's end is told; any other end is a normal one."""
 
+_HELD = 0.002
+"""Seconds of taking events after which others have their turn."""
 _LOOK = 1.0
 """Seconds between looks at whether a client is still there that is not read."""
 _ESTABLISHED = 1
@@ -190,22 +193,27 @@ class RealtimeSockets:
 
 async def _read(ws: web.WebSocketResponse, stay: Stay, subscriber: SocketSubscriber) -> str:
     """Takes the client's events; returns why no more come."""
+    held = 0.0
     async for message in ws:
+        began = time.monotonic()
         if message.type is WSMsgType.TEXT:
             data = message.data
             if len(data) > MAX_EVENT:
                 data = await asyncio.to_thread(unpack, data)
             stay.receive(data, subscriber)
-            while not await _caught_up(stay):
+            while not (stay.reads_on or await _caught_up(stay)):
                 if _is_gone(ws):
                     return "peer_lost"
-            await asyncio.sleep(0)  # Thousands may have come at once; others have their turn.
         elif message.type is WSMsgType.BINARY:
             subscriber.send(
                 _error(bad_request("invalid_event", "expected a text frame, got a binary one"))
             )
         elif message.type is WSMsgType.ERROR:
             return "protocol_error"
+        held += time.monotonic() - began
+        if held > _HELD:
+            held = 0.0
+            await asyncio.sleep(0)  # Thousands may have come at once; others have their turn.
     return "peer_lost" if ws.close_code in (None, WSCloseCode.ABNORMAL_CLOSURE) else "hangup"
 
 

@@ -29,7 +29,7 @@ class Ear:
         self.heard: Samples = np.zeros(0, np.float32)
 
     def hear(self, pcm: Samples) -> int:
-        assert 0 < len(pcm) <= self.room
+        assert len(pcm) <= self.room
         self.heard = np.concatenate([self.heard, pcm])
         self.room -= len(pcm)
         return self.room

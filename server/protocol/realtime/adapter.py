@@ -45,7 +45,7 @@ from server.protocol.realtime.session_object import (
     merge,
 )
 from server.protocol.realtime.sound import InputBuffer, OutputEncoder
-from server.protocol.realtime.wire import Raw, convert, decode
+from server.protocol.realtime.wire import Raw, appended, convert, decode
 from server.requests import RequestError
 
 if TYPE_CHECKING:
@@ -111,6 +111,9 @@ class RealtimeAdapter:
         """
         event_id: str | None = None
         try:
+            if (sound := appended(raw)) is not None:
+                self._append(sound)
+                return []
             fields = decode(raw)
             given = fields.get("event_id")
             if isinstance(given, str) and len(given) <= LONGEST_EVENT_ID:
