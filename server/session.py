@@ -193,6 +193,10 @@ class Session:
         if self.ended:
             return
         match event:
+            case contract.ReplyAudio() | contract.ReplyText() | contract.ToolCall():
+                self._speaking.more(event, self._now)
+                if self._activity == "speaking":
+                    return
             case contract.Applied() | contract.Refused():
                 self._on_answer(event)
             case contract.Onset():
@@ -217,8 +221,6 @@ class Session:
             case contract.ReplyStarted():
                 if self.info.replies == "by_itself":
                     self._speaking.begin(event.reply, self.settings, self._now)
-            case contract.ReplyText() | contract.ReplyAudio() | contract.ToolCall():
-                self._speaking.more(event, self._now)
             case contract.ReplyEnded():
                 self._speaking.made(event)
                 self._share_context()
@@ -295,8 +297,6 @@ class Session:
         if event.reason not in ("closed", self._faulted):
             self._tell(happen.Faulted(code=event.reason, message=message, fatal=True))
         self._end(event.reason)
-
-    # How it is done -----------------------------------------------------------------------------
 
     def _answer(self, turn: str | None) -> None:
         """Replies to ``turn``, as soon as no reply is being made and the caller does not speak."""

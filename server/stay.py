@@ -227,7 +227,8 @@ class Stay:
             self._count(event)
             self.session.tick(now)
             self.session.on_event(event)
-            self._take_inbox()
+            if self._inbox:
+                self._take_inbox()
             self._pacer.wake()
             if isinstance(event, contract.SpeechStarted | contract.ReplyStarted):
                 self._active = now

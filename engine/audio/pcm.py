@@ -26,8 +26,11 @@ def from_int16(pcm: Int16) -> Samples:
 
 def to_int16(pcm: Samples) -> Int16:
     """16-bit samples of floats; those outside -1..1 are clipped."""
-    scaled: Samples = np.rint(pcm * np.float32(32768))
-    return scaled.clip(-32768, 32767).astype(np.int16)
+    scaled: Samples = np.multiply(pcm, np.float32(32768))
+    np.rint(scaled, out=scaled)
+    np.minimum(scaled, np.float32(32767), out=scaled)
+    np.maximum(scaled, np.float32(-32768), out=scaled)
+    return scaled.astype(np.int16)
 
 
 def from_pcm16(data: bytes) -> Samples:

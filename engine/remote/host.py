@@ -49,6 +49,8 @@ _NICENESS = 3
 """Added to this process's: a model that waits a little delays one answer; a frame that waits is a
 gap, or has the browser buffer more. The media loop goes first, by half: on a machine that is busy
 with something else a far nicer process gets no turn at all, and is taken for stalled."""
+_SOUND = 0.002
+"""Seconds that sound may wait for other callers' (:mod:`engine.remote.session`)."""
 _FIGURES = 10
 """Signs of life between two sets of figures."""
 
@@ -210,7 +212,8 @@ class Host:
             self._fail(number, error)
 
     def _tell(self, number: int, event: Event) -> None:
-        self._link.send(wire.Told(number, event))
+        within = _SOUND if isinstance(event, ReplyAudio) else 0.0
+        self._link.send(wire.Told(number, event), within=within)
 
     def _fail(self, number: int, error: Exception) -> None:
         """Ends a session whose engine has raised what no engine should."""

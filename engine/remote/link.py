@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from math import inf
 from typing import Any
 
 import msgspec
@@ -38,7 +39,8 @@ class Link(asyncio.Protocol):
         self._loop = asyncio.get_running_loop()
         self._pending: list[bytes] = []
         self._held = 0
-        self._leaving = False
+        self._due = inf
+        """When what was sent leaves, in the loop's time."""
         self._transport: asyncio.Transport | None = None
         self._reason = "its process ended"
         self.writable = asyncio.Event()
@@ -74,17 +76,19 @@ class Link(asyncio.Protocol):
 
     def flush(self) -> None:
         """Writes what has been sent, now."""
-        data, self._pending, self._leaving = b"".join(self._pending), [], False
-        self._held = 0
+        data, self._pending = b"".join(self._pending), []
+        self._due, self._held = inf, 0
         if self._transport is not None and data:
             self._transport.write(data)
 
     def _append(self, frame: bytes, within: float) -> None:
-        if within and not self._pending:
-            self._loop.call_later(within, self.flush)
-        elif not within and not self._leaving:
-            self._leaving = True
-            self._loop.call_soon(self.flush)
+        due = self._loop.time() + within if within else 0.0
+        if due < self._due:
+            self._due = due
+            if within:
+                self._loop.call_at(due, self.flush)
+            else:
+                self._loop.call_soon(self.flush)
         self._pending.append(frame)
         self._held += len(frame)
 

@@ -36,7 +36,8 @@ BUDGET = 3.0
 """CPU of the service, in that of the echo."""
 _TICKS = os.sysconf("SC_CLK_TCK")
 _PATIENCE = 60.0
-_ENGINE = {"replies": "by_itself", "threshold": 0.0}
+_ENGINE = {"replies": "by_itself", "threshold": 0.0, "input_rate": 24_000}
+"""Echoes all it hears, at the rate of the wire: what is measured is the way, not a resampler."""
 
 
 class _Message(msgspec.Struct):

@@ -7,7 +7,6 @@ its sound is never heard.
 from __future__ import annotations
 
 from collections.abc import Callable
-from fractions import Fraction
 from typing import Protocol
 
 from engine.audio import pcm
@@ -38,7 +37,7 @@ class InputDecoder:
         self._decode = _FROM[type(format)]
         self._resampler = Resampler(_RATE[type(format)], rate)
         self._width = _WIDTH[type(format)]
-        self._ratio = Fraction(_RATE[type(format)], rate)
+        self._rate, self._source = rate, _RATE[type(format)]
 
     def check(self, data: bytes) -> None:
         """Lets whole samples pass.
@@ -51,7 +50,7 @@ class InputDecoder:
 
     def length(self, samples: int) -> int:
         """Bytes that make at most ``samples``."""
-        return int(samples * self._ratio) * self._width
+        return samples * self._source // self._rate * self._width
 
     def push(self, data: bytes) -> Samples:
         """The samples that ``data``, whole samples, completes."""

@@ -1,0 +1,46 @@
+"""A short level of each bench: it runs, and twice its budget is kept."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine.weights import Paths
+from server.bench import sockets, turns
+from tests.conftest import Tell
+from tests.serving import COMMAND
+
+
+def bench(tell: Tell, folder: Path, *arguments: str) -> Any:
+    """Runs ``parley bench``; tells what it printed, and returns what it wrote."""
+    results = folder / "results.json"
+    command = [COMMAND, "bench", *arguments, "--json", results]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=180, check=False)
+    assert results.exists(), ran.stderr
+    tell(ran.stdout)
+    return json.loads(results.read_text())
+
+
+@pytest.mark.timeout(200)
+def test_a_session_over_a_socket_costs_a_few_bare_echoes(tell: Tell, tmp_path: Path) -> None:
+    told = bench(tell, tmp_path, "sockets", "--sessions", "20", "--seconds", "4")
+    echo, parley = told["results"]
+    assert parley["missing"] == 0
+    assert told["ratio"] <= 2 * sockets.BUDGET
+    assert parley["p50"] - echo["p50"] < 0.1
+
+
+@pytest.mark.weights
+@pytest.mark.flite
+@pytest.mark.timeout(200)
+def test_turns_are_answered_in_time(weights: Paths, tell: Tell, tmp_path: Path) -> None:
+    quick = ("--sentences", "3", "--recordings", str(tmp_path))
+    whole, paused = bench(tell, tmp_path, "turns", *quick)
+    assert whole["turns"] == paused["turns"] == 6
+    assert whole["unanswered"] == paused["unanswered"] == whole["early"] == 0
+    assert whole["median"] <= 2 * turns.MEDIAN_BUDGET
+    assert whole["p95"] <= 2 * turns.P95_BUDGET
