@@ -18,7 +18,7 @@ from tests.serving import COMMAND
 def bench(tell: Tell, folder: Path, *arguments: str) -> Any:
     """Runs ``parley bench``; tells what it printed, and returns what it wrote."""
     results = folder / "results.json"
-    command = [COMMAND, "bench", *arguments, "--json", results]
+    command = [str(COMMAND), "bench", *arguments, "--json", str(results)]
     ran = subprocess.run(command, capture_output=True, text=True, timeout=180, check=False)
     assert results.exists(), ran.stderr
     tell(ran.stdout)
