@@ -5,8 +5,8 @@ The end-of-turn model hears the melody: at a pause in mid-sentence it takes thre
 knows better how sentences go on: the probability it gives to a full stop as the next token parts
 the two. Of 40 sentences in two synthetic voices 37 have at least ``WHOLE`` or are left to the
 melody and stand there; of their openings up to a pause 25 have less than ``PART``, and the others
-are mostly sentences of their own. An answer of a word or two ("Tomorrow.") says nothing by its
-grammar and is left to the melody too.
+are mostly sentences of their own. What the recogniser closes with a comma goes on, too. An answer
+of a word or two ("Tomorrow.") says nothing by its grammar and is left to the melody.
 """
 
 from __future__ import annotations
@@ -43,9 +43,11 @@ def verdict(said: str, ends: float | None) -> float | None:
 
     ``ends`` is the language model's, that ``said`` ends where it does.
     """
-    if ends is None or len(said.split()) < FEWEST_WORDS or PART <= ends < WHOLE:
+    if ends is None or len(said.split()) < FEWEST_WORDS:
         return None
-    return float(ends >= WHOLE)
+    if said.endswith(",") or ends < PART:
+        return 0.0
+    return 1.0 if ends >= WHOLE else None
 
 
 def unended(messages: Iterable[ChatMessage]) -> str:

@@ -35,6 +35,7 @@ def test_words_decide_only_where_they_can() -> None:
     assert verdict("I would like to", 0.01) == 0.0
     assert verdict("What is the capital of France?", 0.9) == 1.0
     assert verdict("I would like a table", 0.2) is None
+    assert verdict("My name is Rebecca,", 0.9) == 0.0
     assert verdict("Tomorrow.", 0.01) is None, "an answer may be one word"
     assert verdict("I would like to", None) is None
 
