@@ -107,10 +107,17 @@ class EchoGuard:
         reference.envelope += [level(piece) for piece in pcm[:whole].reshape(-1, frame)]
 
     def played(self, reply: str, samples: int, at: int) -> None:
-        """``samples`` of ``reply`` were played by input sample ``at``."""
+        """``samples`` of ``reply`` were played by input sample ``at``.
+
+        Replies sound one after another: once this one has for a while, no other comes back any
+        more. A caller who sends sound only to speak would find them all in the air.
+        """
         reference = self._references.get(reply)
         if reference is not None:
             reference.played, reference.reported = samples, at
+            if samples > _BEHIND * self._output_rate:
+                while next(iter(self._references)) != reply:
+                    del self._references[next(iter(self._references))]
 
     def stopped(self, reply: str) -> None:
         """``reply`` was cut: what is not played by now never will be."""

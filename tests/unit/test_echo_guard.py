@@ -177,3 +177,16 @@ def test_the_reference_is_the_same_however_it_was_handed_out(sizes: list[int]) -
     chunk = np.full(CHUNK, 0.01, np.float32)
     ats = range(0, 10 * CHUNK, CHUNK)
     assert [whole.passes(chunk, at) for at in ats] == [pieces.passes(chunk, at) for at in ats]
+
+
+def test_a_reply_that_sounds_ends_the_echo_of_those_before_it() -> None:
+    """Also for a caller who sends no sound meanwhile, for whom no time passes."""
+    guard = EchoGuard(INPUT, OUTPUT)
+    second = np.full(OUTPUT, 0.5, np.float32)
+    guard.handed_out("loud", second, 0)
+    guard.played("loud", OUTPUT, 0)
+    guard.handed_out("soft", second / 50, 0)
+    caller = np.full(CHUNK, 0.05, np.float32)
+    assert not guard.passes(caller, 0)
+    guard.played("soft", OUTPUT, 0)
+    assert guard.passes(caller, CHUNK)
