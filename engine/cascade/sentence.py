@@ -1,12 +1,12 @@
 """Does what the caller said end there, as the words tell?
 
-The end-of-turn model hears the melody: at a pause in mid-sentence it takes three of four openings
-("I would like to") for complete, and a voice that falls nowhere for incomplete. A language model
-knows better how sentences go on: the probability it gives to a full stop as the next token parts
-the two. Of 40 sentences in two synthetic voices 37 have at least ``WHOLE`` or are left to the
-melody and stand there; of their openings up to a pause 25 have less than ``PART``, and the others
-are mostly sentences of their own. What the recogniser closes with a comma goes on, too. An answer
-of a word or two ("Tomorrow.") says nothing by its grammar and is left to the melody.
+The end-of-turn model hears the melody: at a pause in mid-sentence it takes half of the openings ("I
+would like to") for complete, and a voice that falls nowhere for incomplete. A language model knows
+better how sentences go on: the probability it gives to a mark or an end as the next token parts the
+two. Of 40 sentences in two synthetic voices 36 are taken for complete so, and of their openings up
+to a pause 12, most of them sentences of their own (melody alone: 28 and 22). What the recogniser
+closes with a comma goes on, too. An answer of a word or two ("Tomorrow.") says nothing by its
+grammar and is left to the melody.
 """
 
 from __future__ import annotations
