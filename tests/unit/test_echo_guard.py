@@ -185,7 +185,7 @@ def test_a_reply_that_sounds_ends_the_echo_of_those_before_it() -> None:
     second = np.full(OUTPUT, 0.5, np.float32)
     guard.handed_out("loud", second, 0)
     guard.played("loud", OUTPUT, 0)
-    guard.handed_out("soft", second / 50, 0)
+    guard.handed_out("soft", np.full(OUTPUT, 0.01, np.float32), 0)
     caller = np.full(CHUNK, 0.05, np.float32)
     assert not guard.passes(caller, 0)
     guard.played("soft", OUTPUT, 0)
