@@ -104,12 +104,16 @@ class Access:
             if key := self.knows(shown):
                 return Caller(key, seen.address)
             secret = self.secrets.find(shown, now)
-            if secret and (secret.owner in ("", TOKEN) or self.keys.has(secret.owner)):
+            if secret and self._stands(secret.owner):
                 return Caller(secret.owner, seen.address, secret)
         if any(shown.startswith(client_secrets.PREFIX) for shown in seen.keys):
             # Even where no key is needed: the session that it stands for would be another one.
             raise _unauthorized("this client secret is not known, or has expired")
         return None
+
+    def _stands(self, owner: str) -> bool:
+        """Whether what ``owner`` made still holds; nobody's does until the first key is made."""
+        return owner == TOKEN or self.keys.has(owner) if owner else not self.locked
 
     def _check_origin(self, seen: Seen) -> None:
         if seen.origin is not None and not self.allows_origin(seen):

@@ -88,7 +88,9 @@ def truncate(
             "audio_end_ms",
         )
     left_ms = min(audio_end_ms, made_ms)
-    conversation.cut(item_id, left_ms * rate // 1000)
+    whole = audio_end_ms >= made_ms  # whose last fraction of a millisecond counts
+    heard = conversation.duration(item_id) if whole else left_ms * rate // 1000
+    conversation.cut(item_id, heard)
     tell(happen.ItemTruncated(item=item_id, audio_end_ms=left_ms))
 
 

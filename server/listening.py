@@ -17,6 +17,8 @@ from server.heard import Heard
 from server.replies import new_id
 from server.requests import RequestError
 
+WAITING = 64
+"""Turns that may wait for their transcript; with transcription off none ever comes."""
 SHORTEST_COMMIT_MS = 100
 """A client may not make a turn of less."""
 
@@ -57,6 +59,11 @@ class Listening:
     def offered(self) -> int:
         """Samples heard since the session began."""
         return self._heard.end
+
+    @property
+    def fresh(self) -> bool:
+        """Whether there is sound behind the last turn."""
+        return self.offered > self._ended
 
     def hear(self, pcm: Samples) -> None:
         """Takes the caller's sound."""
@@ -129,6 +136,9 @@ class Listening:
         """The turn stands: it is an item now. Returns whether it was found, not committed."""
         item_id = self._items.setdefault(event.turn, new_id("item"))
         self._lengths[event.turn] = self.ms(event.end - event.start)
+        while len(self._lengths) > WAITING:
+            self._items.pop(eldest := next(iter(self._lengths)), None)
+            del self._lengths[eldest]
         self._ended = event.end
         self._close(event.turn)
         self._keep(item_id, event)

@@ -307,8 +307,7 @@ class Session:
 
     def _start(self, request: ReplyRequest, turn: str | None = None) -> None:
         length = self._listening.length_ms(turn)
-        revision = self._context.revision
-        self._speaking.ask(request, self.settings, revision, turn, length, self._now)
+        self._speaking.ask(request, self.settings, self._context.revision, turn, length, self._now)
         self._show()
 
     def _share_context(self) -> None:
@@ -319,7 +318,8 @@ class Session:
         replying = self._speaking.active() or self._speaking.playing(self._now)
         if replying or self._listening.turn is not None:
             self._idle.busy(self._now, self._listening.offered)
-        if (since := self._idle.poll(self._now, self.settings.idle_timeout_ms)) is not None:
+        timeout = self.settings.idle_timeout_ms
+        if self._listening.fresh and (since := self._idle.poll(self._now, timeout)) is not None:
             self._idle_turn = self._listening.idle(since)
             self._order(contract.Commit(turn=self._idle_turn))
 

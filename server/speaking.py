@@ -7,13 +7,15 @@ the engine, which is told what was played and what is not wanted any more.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+
+from msgspec.structs import replace
 
 from engine import contract
 from engine.contract import EngineInfo
 from server import happenings as happen
 from server.conversation import Conversation, Item
-from server.happenings import Happening
+from server.happenings import Happening, Reason
 from server.playout import Playout, Taken, forget_oldest
 from server.replies import Outcome, Replies, Reply, new_id
 from server.requests import ReplyRequest, SessionSettings
@@ -180,7 +182,9 @@ class Speaking:
                 self._sounding[active.id] = active.item.id
                 cuts = {active.id: self._playout.played(active.id, now)}
             self.stop(active, Outcome("cancelled", "turn_detected"))
-        unheard = self._cut(cuts | self._playout.cut(now))
+        cuts |= self._playout.cut(now)
+        self._stop_cut(cuts, "turn_detected")
+        unheard = self._cut(cuts)
         return unheard if sounding else None
 
     def cut(self, now: int) -> None:
@@ -189,8 +193,7 @@ class Speaking:
         It is told even where there was nothing to throw away: whoever asked waits for it.
         """
         cuts = self._playout.cut(now)
-        for reply in filter(None, map(self._replies.get, cuts)):
-            self.stop(reply, Outcome("cancelled", "client_cancelled"))
+        self._stop_cut(cuts, "client_cancelled")
         self._cut(cuts)
         if not cuts:
             self._tell(happen.PlayoutCleared(reply=self._last_heard))
@@ -219,6 +222,11 @@ class Speaking:
                     reply, Outcome("failed", None, "reply_timeout", "the model stopped answering")
                 )
 
+    def _stop_cut(self, cuts: Iterable[str], reason: Reason) -> None:
+        """Ends those of ``cuts`` that are still being made: the rest would sound all the same."""
+        for reply in filter(None, map(self._replies.get, cuts)):
+            self.stop(reply, Outcome("cancelled", reason))
+
     def _cut(self, cuts: dict[str, int]) -> str:
         """Cuts replies to the samples heard of them. Returns the words not heard."""
         unheard: list[str] = []
@@ -242,8 +250,8 @@ class Speaking:
 
 
 def _messages(input_items: tuple[Item, ...]) -> tuple[contract.Message, ...]:
-    """The context that items given with a request make by themselves."""
+    """The context that items given with a request make by themselves, one given twice included."""
     conversation = Conversation()
-    for item in input_items:
-        conversation.add(item)
+    for number, item in enumerate(input_items):
+        conversation.add(replace(item, id=f"input_{number}"))
     return conversation.messages()

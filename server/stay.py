@@ -44,6 +44,8 @@ INBOX = 256
 """Client events that may wait for settings, or a commit, to be answered."""
 PATIENCE = 3_000_000_000
 """Nanoseconds they wait. An engine that does not answer makes no reply either, which is told."""
+SUBSCRIBERS = 8
+"""Who may be sent one session's events: its client, and sidebands."""
 GOODBYE = 2.0
 """Seconds the engine has to let go of an ended session."""
 
@@ -139,6 +141,11 @@ class Stay:
         self._ended.add_done_callback(lambda _: done(self))
         self._spawn(self._pump(), "pump")
         self._spawn(self._tick(), "tick")
+
+    @property
+    def crowded(self) -> bool:
+        """Whether so many are sent its events that nobody else may join."""
+        return len(self._subscribers) >= SUBSCRIBERS
 
     def subscribe(self, subscriber: Subscriber) -> None:
         """Sends it everything from now on, the opening first."""
@@ -239,7 +246,7 @@ class Stay:
 
     async def _tick(self) -> None:
         """Shows the session the clock, and ends it when its time is up."""
-        while True:
+        while not self._ended.done():
             await asyncio.sleep(TICK)
             now = time.monotonic_ns()
             self._take_inbox()

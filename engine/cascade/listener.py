@@ -2,8 +2,9 @@
 
 Every chunk goes through the detector, the echo guard and the turn machine at once, a millisecond
 in all. What the machine then asks for runs beside it: partial readings that warm the language
-model, and at a pause the whole reading, then the end-of-turn judgement beside the draft of a
-reply. If the caller goes on, all of it is thrown away.
+model, and at a pause the whole reading, the weighing of its words, and then the draft of a reply,
+with the end-of-turn model beside it where the words leave a doubt. If the caller goes on, all of it
+is thrown away.
 
 A turn that ended is announced when its words are known, and in the order that turns were spoken.
 """
@@ -282,6 +283,8 @@ class Listener:
 
     def _drop(self, reading: Reading) -> None:
         reading.void()
+        self._stop_judging()
+        self._ahead.forget()
         self._emit(TurnDropped(turn=reading.turn))
 
     def _finish(self, reading: Reading, start: int, end: int, *, asked: bool) -> None:

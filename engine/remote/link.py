@@ -1,7 +1,7 @@
 """One end of the stream between a server and an engine's process.
 
-What is sent during one turn of the event loop leaves in one write: at fifty frames a second for
-each caller, it is the system calls that cost.
+What is sent during one turn of the event loop, or while something waits, leaves in one write: at
+fifty frames a second for each caller, it is the system calls that cost.
 """
 
 from __future__ import annotations

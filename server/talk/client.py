@@ -166,7 +166,8 @@ class Call:
                 for line in step.lines:
                     self._screen.line(line)
                 for event in step.send:
-                    await ws.send_json(event)
+                    with contextlib.suppress(ConnectionError):  # The end is told by what is read.
+                        await ws.send_json(event)
                 self._moved = True
                 if self._dialogue.begun:
                     self._begun.set()

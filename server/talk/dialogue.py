@@ -28,7 +28,7 @@ _UPDATE = {
         "audio": {"input": {"transcription": {"model": "whisper-1"}}},
     },
 }
-"""Asks for captions of the caller, which are off at first."""
+"""Asks for captions of the caller, which may be off."""
 
 
 class Refused(Exception):

@@ -6,6 +6,8 @@ import asyncio
 from collections.abc import Awaitable
 from typing import TypeVar
 
+from aiohttp.web import RequestPayloadError
+
 from server.errors import bad_request
 
 T = TypeVar("T")
@@ -15,7 +17,7 @@ async def within(seconds: float, reading: Awaitable[T]) -> T:
     """What ``reading`` yields.
 
     Raises:
-        ServiceError: it took longer, or the connection broke off.
+        ServiceError: it took longer, the connection broke off, or it cannot be unpacked.
     """
     try:
         async with asyncio.timeout(seconds):
@@ -23,5 +25,6 @@ async def within(seconds: float, reading: Awaitable[T]) -> T:
     except TimeoutError:
         message = f"expected the whole request within {seconds:g} s"
         raise bad_request("request_timeout", message, status=408) from None
-    except ConnectionError:
-        raise bad_request("request_incomplete", "the request broke off") from None
+    except (ConnectionError, RequestPayloadError):
+        message = "the request broke off, or its body is damaged"
+        raise bad_request("request_incomplete", message) from None

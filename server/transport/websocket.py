@@ -22,6 +22,7 @@ from server.access import CALLER
 from server.errors import ServiceError, bad_request
 from server.protocol.realtime.events import Error, ErrorBody, encode
 from server.protocol.realtime.wire import MAX_EVENT, unpack
+from server.stay import SUBSCRIBERS
 from server.transport.models import asked_model
 
 if TYPE_CHECKING:
@@ -126,6 +127,9 @@ class RealtimeSockets:
             stay = self._manager.find(call_id, request[CALLER])
             if stay is None:
                 raise bad_request("call_not_found", "call_id: no such call", "call_id", 404)
+            if stay.crowded:
+                message = f"expected at most {SUBSCRIBERS} clients of one call"
+                raise bad_request("too_many_sidebands", message, "call_id", 429)
             ws = await _upgrade(request)
             return await self._serve(ws, stay, owner=False)
         model, kind, session = self._wanted(request)

@@ -21,7 +21,7 @@ from tests.conformance.bursts import (
     silence,
     tone,
 )
-from tests.network.simulated import ends, free, simulated
+from tests.network.simulated import ends, free, simulated, until
 from tests.serving import Server
 
 FLAT = {
@@ -229,7 +229,8 @@ async def test_pings_keep_no_idle_session(hasty: Server) -> None:
 
 
 async def test_a_session_that_ends_by_its_age_says_so(hasty: Server) -> None:
-    """The end without a word, and the longest session."""
+    """The end without a word, and the longest session. It leaves no task behind."""
+    tasks = hasty.metric("parley_tasks")
     async with socket(hasty.url) as caller:
         expires = caller.strict.events[0]["session"]["expires_at"]
         assert expires > 0
@@ -240,3 +241,4 @@ async def test_a_session_that_ends_by_its_age_says_so(hasty: Server) -> None:
         error = (await caller.event("error"))["error"]
         assert (error["type"], error["code"]) == ("invalid_request_error", "session_expired")
         assert await caller.closed == 1000
+    await until(lambda: hasty.metric("parley_tasks") <= tasks, 15)

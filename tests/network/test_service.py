@@ -12,6 +12,7 @@ from aiortc import RTCConfiguration, RTCPeerConnection, RTCSessionDescription
 from aiortc.mediastreams import AudioStreamTrack
 
 from server.manager import Manager
+from server.stay import SUBSCRIBERS
 from server.transport import websocket
 from server.transport.webrtc import stock
 from tests.service import service
@@ -210,8 +211,16 @@ async def test_a_sideband_hears_the_call_and_ends_with_it() -> None:
             update = {"type": "session.update", "session": {"type": "realtime"}}
             await sideband.send_json(update)
             assert (await caller.of_type("session.updated"))["type"] == "session.updated"
+            others = [
+                await now.caller.ws_connect(f"/v1/realtime?call_id={call_id}")
+                for _ in range(SUBSCRIBERS - 2)
+            ]
+            async with now.caller.get(f"/v1/realtime?call_id={call_id}") as refused:
+                assert refused.status == 429
             await caller.connection.close()
             assert await closed(sideband) == 1000
+            for other in others:
+                await other.close()
         await gone(now.manager)
 
 

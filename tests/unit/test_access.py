@@ -113,6 +113,16 @@ def test_the_first_key_locks_a_server_on_loopback_that_runs(tmp_path: Path) -> N
     assert refusal(access, replace(LOCAL, keys=(secret,))) is None
 
 
+def test_a_client_secret_from_before_the_first_key_opens_nothing_behind_it(tmp_path: Path) -> None:
+    path = tmp_path / "keys.json"
+    access = replace(KEYLESS, keys=Keys(path), secrets=ClientSecrets())
+    secret = access.secrets.make("", b"{}", expires_at=10, now=0)
+    shown = replace(LOCAL, keys=(secret or "",))
+    assert refusal(access, shown) is None
+    keys.create(path, "", 0)
+    assert refusal(access, shown) == (401, "unauthorized")
+
+
 def test_a_client_secret_starts_sessions_and_makes_no_secrets(tmp_path: Path) -> None:
     path = tmp_path / "keys.json"
     key, _ = keys.create(path, "", 0)

@@ -11,7 +11,7 @@ from engine import contract
 from server import happenings as happen
 from server.conversation import Conversation
 from server.happenings import Happening
-from server.listening import Listening
+from server.listening import WAITING, Listening
 from server.requests import RequestError
 
 RATE = 16_000
@@ -119,3 +119,11 @@ def test_the_sound_of_an_item_is_there_while_it_is_kept() -> None:
     assert ear.listening.sound_of("item_of_somebody_else") is None
     ear.hear(1.5)
     assert ear.listening.sound_of(committed.item) is None
+
+
+def test_turns_whose_transcripts_never_come_are_forgotten() -> None:
+    ear = Ear()
+    for number in range(2 * WAITING):
+        ear.listening.end(contract.TurnEnded(f"t{number}", 0, RATE))
+    assert ear.listening.length_ms("t0") == 0
+    assert ear.listening.length_ms(f"t{2 * WAITING - 1}") == 1000

@@ -422,6 +422,40 @@ def test_a_client_on_a_socket_corrects_what_was_heard() -> None:
     assert refused.value.param == "audio_end_ms"
 
 
+def test_a_cut_at_the_end_keeps_the_last_word_of_a_reply_of_any_length() -> None:
+    talk = Harness(paced=False)
+    talk.settle()
+    talk.turn()
+    reply = talk.tells(happen.ReplyStarted)[-1].reply
+    talk.event(contract.ReplyAudio(reply, np.zeros(24_013, np.float32)))
+    talk.event(contract.ReplyText(reply, "Good morning", 0, 24_013))
+    talk.event(contract.ReplyEnded(reply, "completed"))
+    item = talk.tells(happen.ReplyItemStarted)[0].item.id
+    for end in (1000, 1150):
+        talk.session.truncate_item(item, 0, end)
+        assert talk.session.retrieve_item(item).content[0].text == "Good morning"
+
+
+def test_an_item_may_be_given_twice_to_one_response() -> None:
+    talk = Harness()
+    talk.settle()
+    said = Item(id="item_a", content=(Content(kind="text", text="Hello"),))
+    talk.session.respond(ReplyRequest(out_of_band=True, input=(said, said)))
+    hello = contract.Text("Hello")
+    assert talk.last(contract.Respond).messages == (contract.Message("user", (hello, hello)),)
+
+
+def test_an_interruption_ends_what_is_heard_beside_the_conversation_too() -> None:
+    talk = Harness()
+    talk.settle()
+    talk.session.respond(ReplyRequest(out_of_band=True))
+    reply = talk.tells(happen.ReplyStarted)[-1].reply
+    talk.event(contract.ReplyAudio(reply, np.zeros(RATE, np.float32)))
+    talk.pass_time(0.2)
+    talk.event(contract.SpeechStarted("t", 16_000))
+    assert talk.tells(happen.ReplyEnded)[-1].status == "cancelled"
+
+
 def test_a_short_commit_is_refused_and_a_long_one_is_not_answered() -> None:
     talk = Harness(turns=contract.TurnDetection(kind="none"))
     talk.settle()
@@ -443,9 +477,10 @@ def test_silence_after_a_reply_is_taken_for_an_answer_when_asked() -> None:
     talk.turn()
     reply = talk.speak()
     talk.event(contract.ReplyEnded(reply, "completed"))
-    talk.pass_time(4)
-    assert not talk.tells(happen.IdleTimedOut)
-    talk.pass_time(3)
+    talk.pass_time(7)
+    assert not talk.tells(happen.IdleTimedOut), "of a microphone that is off nothing is made"
+    talk.session.hear(np.zeros(48000, np.float32))
+    talk.pass_time(0.1)
     assert len(talk.tells(happen.IdleTimedOut)) == 1
     talk.event(contract.TurnEnded(talk.last(contract.Commit).turn, 16000, 16000))
     assert len(talk.tells(happen.ReplyStarted)) == 2
