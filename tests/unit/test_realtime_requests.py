@@ -17,6 +17,7 @@ from engine.audio import pcm
 from engine.contract import Abilities, Samples
 from server import happenings as happen
 from server.conversation import Content, Item
+from server.heard import LONGEST
 from server.requests import ReplyRequest
 from tests.conformance.fake_session import INFO, Bench
 
@@ -269,6 +270,15 @@ def test_without_sound_that_is_kept_and_on_a_call_an_item_has_no_audio() -> None
             bench.session.sounds[item] = np.zeros(16_000, np.float32)
         (got,) = send(bench, "conversation.item.retrieve", item_id=item)
         assert got["item"]["content"] == [{"type": "input_audio", "transcript": None}]
+
+
+def test_an_item_has_its_sound_up_to_ten_seconds() -> None:
+    bench = Bench()
+    for samples, has_audio in ((LONGEST * 16_000, True), (LONGEST * 16_000 + 1, False)):
+        item = bench.session.speak()
+        bench.session.sounds[item] = np.zeros(samples, np.float32)
+        (got,) = send(bench, "conversation.item.retrieve", item_id=item)
+        assert ("audio" in got["item"]["content"][0]) is has_audio
 
 
 def test_an_item_is_deleted_and_gone() -> None:

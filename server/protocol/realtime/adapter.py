@@ -19,6 +19,7 @@ from msgspec.structs import replace
 from server import happenings as happen
 from server.conversation import Item
 from server.happenings import Happening
+from server.heard import LONGEST
 from server.protocol.realtime import bounds, effect, events, rendering
 from server.protocol.realtime import client_events as client
 from server.protocol.realtime.events import ServerEvent
@@ -118,8 +119,7 @@ class RealtimeAdapter:
             given = fields.get("event_id")
             if isinstance(given, str) and len(given) <= LONGEST_EVENT_ID:
                 event_id = given
-            event: client.ClientEvent = convert(fields, client.ClientEvent)
-            return self._act(event, event_id)
+            return self._act(convert(fields, client.ClientEvent), event_id)
         except RequestError as error:
             return [_refusal(error, event_id)]
 
@@ -242,19 +242,19 @@ class RealtimeAdapter:
         return from_wire(item, f"response.input[{index}]")
 
     def _retrieved(self, item_id: str) -> ServerEvent:
-        """The item with its caller's sound, where events carry sound and it is still there."""
+        """The item, with its caller's sound if events carry sound and it is kept and not long."""
         shown = to_wire(self._session.retrieve_item(item_id), transcripts=self._transcribes)
         sound = None if self._paced else self._session.sound_of(item_id)
-        if sound is not None and isinstance(shown, Message):
-            encoder = OutputEncoder(self._shown.audio.input.format, self._session.info.input_rate)
+        rate = self._session.info.input_rate
+        if sound is not None and len(sound) <= LONGEST * rate and isinstance(shown, Message):
+            encoder = OutputEncoder(self._shown.audio.input.format, rate)
             audio = base64.b64encode(encoder.push(sound) + encoder.flush()).decode()
             shown = replace(shown, content=[with_audio(part, audio) for part in shown.content])
         return events.ItemRetrieved(item=shown)
 
     def _follow_format(self) -> None:
         """A client sends its new format at once: it need not wait for its update to hold."""
-        wanted = self._newest().audio.input.format
-        if wanted != self._input.format:
+        if (wanted := self._newest().audio.input.format) != self._input.format:
             self._input.format = wanted
 
     # Happenings ---------------------------------------------------------------------------------
