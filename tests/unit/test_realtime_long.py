@@ -1,4 +1,4 @@
-"""A long append is unpacked beside the loop, and says what it would have said on it."""
+"""A long append is unpacked beside the loop; another long event is refused without a look at it."""
 
 from __future__ import annotations
 
@@ -31,8 +31,7 @@ def taken(raw: bytes) -> Any:
         APPEND,
         {"audio": BASE64, "event_id": "e", "type": "input_audio_buffer.append"},
         {"event_id": 'an "audio" \\ id', **APPEND},
-        {"note": "audio", **APPEND},
-        {"inner": {"audio": "AAAA", "more": [{"audio": 1}]}, **APPEND},
+        {**APPEND, "note": "audio", "inner": {"audio": "AAAA", "more": [{"audio": 1}]}},
     ],
 )
 def test_its_sound_is_that_of_the_event_wherever_it_stands(event: dict[str, Any]) -> None:
@@ -48,17 +47,30 @@ def test_what_is_of_the_plainest_form_is_unpacked() -> None:
 
 
 @pytest.mark.parametrize(
-    ("audio", "refusal"),
+    "event",
     [
-        (BASE64[:65_532] + "====" + BASE64[65_536:], ("invalid_value", "audio")),
-        (BASE64 + "A", ("invalid_value", "audio")),
-        (BASE64.replace("B", "é"), ("invalid_value", "audio")),
-        ("A" * MAX_AUDIO_EVENT, ("event_too_large", None)),
+        APPEND | {"audio": BASE64[:65_532] + "====" + BASE64[65_536:]},
+        APPEND | {"audio": BASE64 + "A"},
+        APPEND | {"audio": BASE64.replace("B", "é")},
+        APPEND | {"audio": "A" * MAX_AUDIO_EVENT},
+        {"note": "audio", **APPEND},
+        {"inner": {"audio": "AAAA"}, **APPEND},
     ],
-    ids=["padding amid", "cut off", "no base64", "too long"],
+    ids=["padding amid", "cut off", "no base64", "too long", "a word before", "another before"],
 )
-def test_what_is_wrong_with_it_is_told_as_ever(audio: str, refusal: tuple[str, str]) -> None:
-    assert taken(json.dumps(APPEND | {"audio": audio}).encode()) == refusal
+def test_one_of_another_form_is_told_the_form_it_must_have(event: dict[str, Any]) -> None:
+    raw = unpack(json.dumps(event).encode())
+    with pytest.raises(RequestError, match='first "audio" is its sound, in whole base64') as told:
+        decode(raw)
+    assert told.value.code == "event_too_large"
+
+
+@pytest.mark.parametrize("first", [b"\xff", b"\x03"])
+def test_escaped_slashes_are_slashes_wherever_it_is_cut(first: bytes) -> None:
+    sound = first + b"\xff" * 1_500_000
+    audio = base64.b64encode(sound).replace(b"/", b"\\/")
+    raw = b'{"type":"input_audio_buffer.append","audio":"%s"}' % audio
+    assert taken(raw) == client.InputAudioBufferAppend(audio=sound)
 
 
 @pytest.mark.parametrize(

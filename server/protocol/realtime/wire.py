@@ -1,11 +1,11 @@
 """From a client's JSON to typed values, with refusals that a client can act on.
 
-Everything a client sends is decoded here once, bounded in length and depth, and converted to the
-struct that says what is expected. Decoding is work on the loop that carries every call's sound, so
-only sound may be long; of a long event nothing but its sound is read, and :func:`unpack` does that
-in a thread. What does not fit becomes a :class:`RequestError` whose ``param`` is the field's dotted
-path, as OpenAI's errors name it. Serialisers of several languages write whole numbers as ``500.0``;
-an integral float is therefore an integer here.
+Everything a client sends is decoded here once, bounded in length, depth and number of containers,
+and converted to the struct that says what is expected. Decoding is work on the loop that carries
+every call's sound, so only sound may be long, and :func:`unpack` reads it in a thread. What does
+not fit becomes a :class:`RequestError` whose ``param`` is the field's dotted path, as OpenAI's
+errors name it. Serialisers of several languages write whole numbers as ``500.0``; an integral float
+is therefore an integer here.
 """
 
 from __future__ import annotations
@@ -21,6 +21,11 @@ from server.requests import RequestError
 MAX_DEPTH = 64
 """Levels of nesting in a client's event; a tool's JSON schema is the deepest thing in one."""
 
+MAX_CONTAINERS = 20_000
+"""Objects and arrays in a client's event: making a million bytes of them takes 200 ms."""
+EXPECTED = f"a JSON object of at most {MAX_DEPTH} nested levels and {MAX_CONTAINERS} containers"
+"""What :func:`decode` takes, but for the length."""
+
 MAX_EVENT = 1024 * 1024
 """Bytes of an event, or characters where it came as text."""
 MAX_AUDIO_EVENT = 15 * 1024 * 1024
@@ -35,6 +40,7 @@ Raw: TypeAlias = str | bytes | dict[str, Any]
 
 _MISSING = re.compile(r"Object missing required field `(.+)`")
 _EXACT = 2**53
+_UNMARKED = bytes(set(range(256)) - set(b'"[{'))
 
 
 def _number(literal: str) -> float | int:
@@ -45,15 +51,11 @@ def _number(literal: str) -> float | int:
 _decoder = msgspec.json.Decoder(float_hook=_number)
 
 
-class _Head(Struct):
-    type: str = ""
-
-
-class _Sound(Struct):
+class _Sound(Struct, tag=_APPEND):
     """What is read of a long event."""
 
-    type: str
-    audio: str | UnsetType = UNSET
+    audio: str
+    event_id: str | UnsetType = UNSET
 
 
 class _Append(Struct, tag=_APPEND, forbid_unknown_fields=True):
@@ -63,7 +65,6 @@ class _Append(Struct, tag=_APPEND, forbid_unknown_fields=True):
 
 
 _append = msgspec.json.Decoder(_Append)
-_head = msgspec.json.Decoder(_Head)
 _sound = msgspec.json.Decoder(_Sound)
 
 
@@ -78,25 +79,51 @@ def _fits(value: dict[str, Any]) -> bool:
     return False
 
 
+def _containers(raw: bytes) -> int:
+    """How many objects and arrays ``raw`` holds, at most; found without making any of them."""
+    count = raw.count(b"[") + raw.count(b"{")
+    if count <= MAX_CONTAINERS:
+        return count
+    plain = raw.replace(b"\\\\", b"").replace(b'\\"', b"")
+    marks = plain.translate(None, _UNMARKED).replace(b'""', b"")
+    return sum(map(len, marks.split(b'"')[::2]))
+
+
 def unpack(raw: bytes) -> Raw:
     """A long append, its sound as bytes; whatever else is given back as it came.
 
     JSON and base64 of fifteen megabytes would hold the event loop for 50 ms. Here the sound is cut
     out of the JSON, and decoded piece by piece, so that this may run in a thread. A text that is
-    not of the plainest form is left to :func:`decode`.
+    not of the plainest form is left to :func:`decode`, which refuses it.
     """
+    if len(raw) > MAX_AUDIO_EVENT:
+        return raw
     start = raw.find(b'"', raw.find(_AUDIO) + len(_AUDIO)) + 1
     end = raw.find(b'"', start)
     rest = raw[:start] + raw[end:]
-    if len(raw) > MAX_AUDIO_EVENT or len(rest) > MAX_EVENT:
+    if len(rest) > MAX_EVENT:
         return raw
     try:
-        event = _decoder.decode(rest)
-        if not isinstance(event, dict) or (event.get("type"), event.get("audio")) != (_APPEND, ""):
+        event = _sound.decode(rest)
+        if event.audio:
             return raw
-        return event | {"audio": _sound_in(raw[start:end])}
+        fields: dict[str, Any] = msgspec.to_builtins(event)
+        return fields | {"audio": _sound_in(_unescaped(raw[start:end]))}
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return raw
+
+
+def _unescaped(base64: bytes) -> bytes:
+    """``base64`` without the backslash that some serialisers (PHP's) write before each slash."""
+    if b"\\" not in base64:
+        return base64
+    pieces, at = [], 0
+    while at < len(base64):
+        end = at + _PIECE
+        end += base64[end - 1 : end] == b"\\"
+        pieces.append(base64[at:end].replace(b"\\/", b"/"))
+        at = end
+    return b"".join(pieces)
 
 
 def _sound_in(base64: bytes) -> bytes:
@@ -121,34 +148,28 @@ def decode(raw: Raw) -> dict[str, Any]:
     """The JSON object in ``raw``.
 
     Raises:
-        RequestError: ``event_too_large``, or ``invalid_event``: it is no JSON, no object, or nested
-            too deeply.
+        RequestError: ``event_too_large``, or ``invalid_event``: it is no JSON, no object, nested
+            too deeply or of too many containers.
     """
     if isinstance(raw, dict):
         return raw
+    if len(raw) > MAX_EVENT:
+        raise RequestError(
+            "event_too_large",
+            f"The event is too long: expected at most {MAX_EVENT} bytes, or an {_APPEND} of at "
+            f'most {MAX_AUDIO_EVENT} whose first "audio" is its sound, in whole base64; '
+            f"got {len(raw)}.",
+        )
     try:
-        value = _long(raw) if len(raw) > MAX_EVENT else _decoder.decode(raw)
+        plain = raw.encode() if isinstance(raw, str) else raw
+        value = _decoder.decode(plain) if _containers(plain) <= MAX_CONTAINERS else None
     except (msgspec.DecodeError, UnicodeEncodeError) as error:
         raise RequestError("invalid_event", f"The event is not valid JSON: {error}.") from None
     except RecursionError:
         value = None
     if not isinstance(value, dict) or not _fits(value):
-        expected = f"a JSON object of at most {MAX_DEPTH} nested levels"
-        raise RequestError("invalid_event", f"The event is not valid: expected {expected}.")
+        raise RequestError("invalid_event", f"The event is not valid: expected {EXPECTED}.")
     return value
-
-
-def _long(raw: str | bytes) -> dict[str, Any]:
-    sounds = _head.decode(raw).type == _APPEND
-    limit = MAX_AUDIO_EVENT if sounds else MAX_EVENT
-    if len(raw) > limit:
-        raise RequestError(
-            "event_too_large",
-            f"The event is too long: expected at most {limit} bytes"
-            f"{'' if sounds else f' of anything but {_APPEND}'}, got {len(raw)}.",
-        )
-    plain: dict[str, Any] = msgspec.to_builtins(_sound.decode(raw))
-    return plain
 
 
 def convert(value: Any, kind: Any, at: str = "") -> Any:
