@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import msgspec
 from msgspec import UNSET
 from msgspec.structs import replace
 
@@ -56,10 +57,18 @@ def instructions_of(text: str, at: str) -> str:
 
 
 def tools_of(tools: Sequence[FunctionTool], at: str) -> tuple[Tool, ...]:
-    """The engine's form of ``tools``, no larger than :data:`bounds.TOOLS` or refused with
-    ``RequestError``.
+    """The engine's form of ``tools``.
+
+    Raises:
+        RequestError: they are larger than :data:`bounds.TOOLS`, or a schema holds a number that
+            JSON can say and an engine in a process of its own cannot be told.
     """
     bounds.check_json(tools, bounds.TOOLS, at)
+    try:
+        msgspec.msgpack.encode(tools)
+    except OverflowError:
+        message = f"Invalid '{at}': expected whole numbers from -2**63 to 2**64 - 1, got another."
+        raise RequestError("invalid_value", message, at) from None
     return tuple(
         Tool(name=t.name, description=t.description, parameters=t.parameters) for t in tools
     )
