@@ -1,14 +1,16 @@
-"""Reading a request's body: all of it comes within a set time, or the request is refused."""
+"""Reading a request's body: within a set time, and its JSON within a client event's bounds."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from aiohttp.web import RequestPayloadError
 
 from server.errors import bad_request
+from server.protocol.realtime import wire
+from server.requests import RequestError
 
 T = TypeVar("T")
 
@@ -28,3 +30,16 @@ async def within(seconds: float, reading: Awaitable[T]) -> T:
     except (ConnectionError, RequestPayloadError):
         message = "the request broke off, or its body is damaged"
         raise bad_request("request_incomplete", message) from None
+
+
+def json_object(text: str | bytes, code: str, param: str | None = None) -> dict[str, Any]:
+    """The JSON object in ``text``.
+
+    Raises:
+        ServiceError: it is none, or beyond the bounds of :func:`wire.decode`; with ``code``.
+    """
+    try:
+        return wire.decode(text)
+    except RequestError:
+        message = f"{f'{param}: ' if param else ''}expected {wire.EXPECTED}"
+        raise bad_request(code, message, param) from None

@@ -18,8 +18,8 @@ from server.errors import ServiceError, bad_request
 from server.protocol.realtime import wire
 from server.replies import new_id
 from server.requests import RequestError
-from server.transport.body import within
-from server.transport.models import asked_model
+from server.transport.body import json_object, within
+from server.transport.models import asked_model, model_of
 
 if TYPE_CHECKING:
     from server.client_secrets import ClientSecrets
@@ -60,7 +60,10 @@ class ClientSecretRequests:
         """
         wanted = _wanted(await within(self._settings.limits.setup, request.read()))
         session = {"type": "realtime"} if wanted.session is None else wanted.session
-        opening = self._manager.opening(session, id=new_id("sess"), model=self._model(session))
+        model = asked_model(
+            model_of(session), self._settings.names, self._manager.info, "session.model"
+        )
+        opening = self._manager.opening(session, id=new_id("sess"), model=model)
         now = time.time()
         expires_at = int(now + (wanted.expires_after or ExpiresAfter()).seconds)
         owner = request[CALLER].key
@@ -77,20 +80,9 @@ class ClientSecretRequests:
             headers={"Cache-Control": "no-store"},
         )
 
-    def _model(self, session: dict[str, Any]) -> str:
-        model = session.get("model", "")
-        if not isinstance(model, str):
-            message = "session.model: expected the name of a model"
-            raise bad_request("invalid_value", message, "session.model")
-        return asked_model(model, self._settings.names, self._manager.info, "session.model")
-
 
 def _wanted(body: bytes) -> Wanted:
-    try:
-        plain = wire.decode(body or b"{}")
-    except RequestError:
-        message = f"expected a JSON object of at most {wire.MAX_DEPTH} nested levels"
-        raise bad_request("invalid_json", message) from None
+    plain = json_object(body or b"{}", "invalid_json")
     try:
         wanted: Wanted = wire.convert(plain, Wanted)
     except RequestError as error:

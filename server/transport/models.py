@@ -7,12 +7,14 @@ asked for something else would otherwise never learn that it did not get it.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from server.errors import bad_request
 from server.settings import local_name
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from engine.contract import EngineInfo
     from server.settings import Names
 
@@ -51,6 +53,19 @@ def asked_model(name: str, names: Names, info: EngineInfo, param: str = "model")
             404,
         )
     return name
+
+
+def model_of(session: Mapping[str, Any]) -> str:
+    """The model that a client's session object names; empty where it names none.
+
+    Raises:
+        ServiceError: what it names is no name.
+    """
+    model = session.get("model", "")
+    if not isinstance(model, str):
+        message = "session.model: expected the name of a model"
+        raise bad_request("invalid_value", message, "session.model")
+    return model
 
 
 def model_objects(names: Names, info: EngineInfo) -> list[dict[str, str | int]]:

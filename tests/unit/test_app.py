@@ -140,14 +140,26 @@ async def test_a_call_that_cannot_be_is_refused_and_takes_no_place(
         assert now.manager.sessions == 0
 
 
-@pytest.mark.parametrize("session", ["{", "[]", '{"model": 1}', "[" * 100_000])
-async def test_a_session_that_is_none_is_refused(session: str) -> None:
+@pytest.mark.parametrize(
+    ("session", "param"),
+    [
+        ("{", "session"),
+        ("[]", "session"),
+        ("[" * 100_000, "session"),
+        ('{"tracing": ' + '{"a":' * 500 + "1" + "}" * 501, "session"),
+        ('{"tools": [' + "[]," * 20_000 + "1]}", "session"),
+        ('{"model": 1}', "session.model"),
+        ('{"model": null}', "session.model"),
+    ],
+    ids=["no JSON", "no object", "too deep", "an object too deep", "too many", "number", "null"],
+)
+async def test_a_session_that_is_none_is_refused(session: str, param: str) -> None:
     async with service() as now:
         form = FormData(default_to_multipart=True)
         form.add_field("sdp", OFFER, content_type="application/sdp")
         form.add_field("session", session, content_type="application/json")
         response = await now.caller.post("/v1/realtime/calls", data=form)
-        assert await error(response) == (400, "invalid_value", "session")
+        assert await error(response) == (400, "invalid_value", param)
 
 
 async def test_hanging_up_a_call_that_is_not_there_says_so() -> None:

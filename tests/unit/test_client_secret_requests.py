@@ -57,6 +57,7 @@ async def test_nothing_has_to_be_asked_for() -> None:
         ({"session": {}}, "missing_required_parameter", "session.type"),
         ({"session": {"type": "none"}}, "invalid_value", "session.type"),
         ({"session": {"type": "realtime", "model": 1}}, "invalid_value", "session.model"),
+        ({"session": {"type": "realtime", "model": None}}, "invalid_value", "session.model"),
         ({"session": {"type": "realtime", "model": "no"}}, "model_not_found", "session.model"),
         (
             {"session": {"type": "realtime", "audio": {"output": {"speed": "fast"}}}},

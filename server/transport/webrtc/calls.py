@@ -11,7 +11,6 @@ import asyncio
 import zlib
 from typing import TYPE_CHECKING, Any
 
-import msgspec
 import structlog
 from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
@@ -19,8 +18,8 @@ from aiohttp.http_exceptions import HttpProcessingError
 from server.access import CALLER
 from server.errors import bad_request
 from server.transport.addresses import machine_addresses, media_addresses
-from server.transport.body import within
-from server.transport.models import asked_model
+from server.transport.body import json_object, within
+from server.transport.models import asked_model, model_of
 from server.transport.webrtc.peer import Peer
 from server.transport.webrtc.sdp import MAX_OFFER, Offer, OfferError, parse_offer
 
@@ -59,7 +58,7 @@ class Calls:
         caller = request[CALLER]
         session = caller.asking(given)
         model = asked_model(
-            (session or {}).get("model") or request.query.get("model", ""),
+            model_of(session or {}) or request.query.get("model", ""),
             self._settings.names,
             self._manager.info,
         )
@@ -159,7 +158,9 @@ async def _read(request: web.Request) -> tuple[str, dict[str, Any] | None]:
     if "sdp" not in form:
         raise bad_request("missing_required_parameter", "sdp: expected an SDP offer", "sdp")
     session = form.get("session")
-    return _text(form["sdp"], "sdp"), None if session is None else _session(session)
+    return _text(form["sdp"], "sdp"), None if session is None else json_object(
+        _text(session, "session"), "invalid_value", "session"
+    )
 
 
 def _text(value: object, param: str) -> str:
@@ -171,16 +172,6 @@ def _text(value: object, param: str) -> str:
         except UnicodeDecodeError:
             raise bad_request("invalid_value", f"{param}: expected UTF-8", param) from None
     return str(value)
-
-
-def _session(value: object) -> dict[str, Any]:
-    try:
-        session = msgspec.json.decode(_text(value, "session"))
-    except (msgspec.DecodeError, RecursionError):
-        session = None
-    if not isinstance(session, dict) or not isinstance(session.get("model", ""), str):
-        raise bad_request("invalid_value", "session: expected a session object, JSON", "session")
-    return session
 
 
 def _offer(text: str) -> Offer:
