@@ -116,7 +116,6 @@ class Stay:
         self._inbox: deque[tuple[Raw, Subscriber]] = deque()
         self._asking: tuple[Subscriber, ...] = ()
         self._roomy = asyncio.Event()
-        self._in_debt = False
         self._ended: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self._began = self._active = self._answered = time.monotonic_ns()
         self.session = Session(
@@ -171,7 +170,7 @@ class Stay:
     @property
     def reads_on(self) -> bool:
         """Whether there is nothing to wait for (:meth:`wait_for_room`)."""
-        return self._caught_up() and not self._in_debt
+        return self._caught_up() and not self._debt()
 
     async def wait_for_room(self) -> None:
         """Returns when all the sound that events brought was heard, or the session has ended.
@@ -187,10 +186,8 @@ class Stay:
             await self._roomy.wait()
             if self.session.ended:
                 return
-        wait = self._allowance.heard(self.session.heard, time.monotonic_ns())
-        self._in_debt = False
-        if wait and self._paced is None:
-            await asyncio.wait({self._ended}, timeout=wait)
+        if debt := self._debt():
+            await asyncio.wait({self._ended}, timeout=debt)
 
     def carry(self, leg: Leg) -> None:
         """Connects a call's sound, both ways."""
@@ -250,7 +247,7 @@ class Stay:
             await asyncio.sleep(TICK)
             now = time.monotonic_ns()
             self._take_inbox()
-            self._in_debt = self._allowance.heard(self.session.heard, now) > 0
+            self._debt()
             if now - self._began > self._longest * 1e9:
                 await self.end("session_expired")
             elif now - self._active > self._idle * 1e9:
@@ -285,6 +282,11 @@ class Stay:
         if self._caught_up():
             self._roomy.set()
         self._pacer.wake()
+
+    def _debt(self) -> float:
+        """Seconds until the caller has paid for the sound heard; that of a call cannot wait."""
+        debt = self._allowance.heard(self.session.heard, time.monotonic_ns())
+        return debt if self._paced is None else 0.0
 
     def _caught_up(self) -> bool:
         return not self._inbox and self._adapter.pump()
