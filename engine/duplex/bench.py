@@ -1,0 +1,369 @@
+"""What a tick costs on this machine's GPU: ``python -m engine.duplex.bench``.
+
+It builds PersonaPlex-7B in full size with random weights (a device is as busy with those as with
+real ones), every ring full, and measures whole ticks (codec, temporal, depth, codec) at several
+numbers of callers. It first checks that the kernel answers as its twin in plain PyTorch and that
+captured graphs do what the code that they were captured of does.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import json
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from engine.clock import Clock, Wait
+from engine.duplex import kernel, random_weights
+from engine.duplex.build import Built, Plan, build
+from engine.duplex.device import Device
+from engine.duplex.load import Checkpoint
+from engine.duplex.ring import Entries, Ring
+from engine.duplex.shapes import MimiShape, Shape
+from engine.duplex.step import Chosen
+from engine.duplex.weights import Weights
+
+PERIOD_MS = 80.0
+BANDWIDTH = 4.8e12
+"""Bytes a second by the H200's datasheet, for the floor."""
+
+Row = dict[str, Any]
+
+
+def main() -> None:
+    """Measures, and prints a table."""
+    options = argparse.ArgumentParser(description=__doc__)
+    options.add_argument("--levels", default="1,8,32,64,128,192,256")
+    options.add_argument("--entries", default="int8,bfloat16")
+    options.add_argument("--window", type=int, default=1500)
+    options.add_argument("--ticks", type=int, default=200)
+    options.add_argument("--json", type=Path)
+    told = options.parse_args()
+    levels = [int(level) for level in told.levels.split(",")]
+    torch.manual_seed(0)
+    result: Row = {"device": torch.cuda.get_device_name(), "torch": torch.__version__}
+    result["kernel"] = kernel_checks(told.window)
+    result["variants_us"] = kernel_variants(max(levels), told.window)
+    shape = Shape(dep_q=16)
+    checkpoint = random_checkpoint(shape)
+    result["weights_gb"] = torch.cuda.memory_allocated() / 1e9
+    result["rows"] = []
+    for entries in told.entries.split(","):
+        result["rows"] += measure(checkpoint, entries, levels, told.window, told.ticks, result)
+        print(table(result["rows"]), flush=True)
+        if told.json:
+            told.json.write_text(json.dumps(result, indent=1))
+    print(json.dumps({k: v for k, v in result.items() if k != "rows"}, indent=1))
+
+
+def random_checkpoint(shape: Shape) -> Checkpoint:
+    """PersonaPlex in bf16 and Mimi in fp32, random, on the GPU."""
+    mimi = MimiShape()
+    return Checkpoint(
+        shape=shape,
+        mimi_shape=mimi,
+        lead=1,
+        weights=Weights(random_weights.language_model(shape, "cuda", torch.bfloat16)),
+        mimi=Weights(random_weights.codec(mimi, "cuda")),
+        tokenizer=Path(),
+        voices={},
+        embeddings=torch.zeros(1, shape.dim, device="cuda", dtype=torch.bfloat16),
+    )
+
+
+def kernel_checks(window: int) -> Row:
+    """Relative L2 distance of the kernel's answers from its twin's, and of 8 bits from 32."""
+    report: Row = {}
+    exact: Tensor | None = None
+    for entries in ("float32", "bfloat16", "int8"):
+        ring, query = full_ring(entries, slots=8, window=window)
+        places = ring.places(
+            torch.arange(8, device="cuda"),
+            torch.tensor([0, 5, 63, 64, 700, window - 1, window, 9999], device="cuda"),
+            torch.ones(8, dtype=torch.bool, device="cuda"),
+        )
+        twin = ring.attend_dequantised(0, query, places)
+        answer = kernel.attend(ring, 0, query, places)
+        report[f"{entries}_from_twin"] = distance(answer, twin)
+        exact = twin if exact is None else exact
+        report[f"{entries}_from_float32"] = distance(answer, exact)
+    return report
+
+
+def distance(answer: Tensor, expected: Tensor) -> float:
+    """Relative L2."""
+    return float((answer - expected).norm() / expected.norm())
+
+
+def full_ring(entries: Entries | str, slots: int, window: int) -> tuple[Ring, Tensor]:
+    """A ring of one layer, written throughout with the same numbers, and queries."""
+    generator = torch.Generator("cuda").manual_seed(1)
+    ring = Ring(
+        layers=1,
+        heads=32,
+        size=128,
+        slots=slots,
+        window=window,
+        chunk=32,
+        entries=entries,  # type: ignore[arg-type]
+        device="cuda",
+    )
+    every = torch.arange(slots, device="cuda")
+    run = torch.ones(slots, dtype=torch.bool, device="cuda")
+    for position in range(ring.capacity):
+        pairs = torch.randn(slots, 2, 32, 128, device="cuda", generator=generator)
+        ring.write(0, ring.places(every, torch.full_like(every, position), run), pairs)
+    return ring, torch.randn(slots, 32, 128, device="cuda", generator=generator) * 2
+
+
+def kernel_variants(slots: int, window: int) -> Row:
+    """Microseconds of the kernel at one layer of full 8-bit rings, by block and warps."""
+    ring, query = full_ring("int8", slots, window)
+    query = query.bfloat16()
+    every = torch.arange(slots, device="cuda")
+    run = torch.ones(slots, dtype=torch.bool, device="cuda")
+    places = ring.places(every, torch.full_like(every, 9999), run)
+    report: Row = {"floor": slots * window * 32 * (128 + 4) * 2 / BANDWIDTH * 1e6}
+    for block in (16, 32, 64):
+        for warps in (1, 2, 4, 8):
+            took = timed(lambda b=block, w=warps: kernel.attend(ring, 0, query, places, b, w), 10)
+            report[f"{block}x{warps}"] = took * 1e3
+    return report
+
+
+def timed(function: Callable[[], object], times: int) -> float:
+    """Milliseconds of one call, on the device's clock."""
+    for _ in range(3):
+        function()
+    start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    start.record()
+    for _ in range(times):
+        function()
+    end.record()
+    torch.cuda.synchronize()
+    return start.elapsed_time(end) / times
+
+
+def measure(
+    checkpoint: Checkpoint, entries: str, levels: list[int], window: int, ticks: int, result: Row
+) -> list[Row]:
+    """Ticks at each level with rings of ``entries``; the levels that do not fit are marked."""
+    page_bytes = 2 * checkpoint.shape.num_layers * checkpoint.shape.dim
+    page_bytes *= 64 * (1 if entries == "int8" else 2)
+    room = torch.cuda.mem_get_info()[0] - 14e9
+    fit = [level for level in levels if level * (window / 64 + 1) * page_bytes < room]
+    rows = [
+        {"entries": entries, "callers": level, "fits": False}
+        for level in levels
+        if level not in fit
+    ]
+    plan = Plan(slots=fit[-1], window=window, entries=entries, buckets=tuple(fit))  # type: ignore[arg-type]
+    built = build(checkpoint, plan)
+    if entries == "int8":
+        result["graph"] = graph_check(built.device, min(8, fit[-1]))
+        result["parts_ms"] = {level: parts(built, level) for level in (fit[0], fit[-1])}
+    fill(built, window)
+    measured = []
+    for level in fit:
+        row = level_row(built, level, ticks)
+        held = min(window, built.ring.capacity)
+        floor = (result["weights_gb"] * 1e9 + level * held / 64 * page_bytes) / BANDWIDTH * 1e3
+        measured.append({"entries": entries, "window": window, **row, "floor_ms": floor})
+    if entries == "int8":
+        result["paced"] = paced(built.device, fit[-1], ticks)
+        result["with_newcomers_ms"] = with_newcomers(built, fit[-1], ticks // 4)
+    del built
+    gc.collect()
+    torch.cuda.empty_cache()
+    return measured + rows
+
+
+def graph_check(device: Device, slots: int) -> Row:
+    """Fresh callers, greedy, through the code itself and through its graph: the same?"""
+    generator = np.random.default_rng(0)
+    sound = generator.normal(0, 0.1, (12, *device.inbox.pcm.shape)).astype(np.float32)
+    runs = []
+    bucket = next(b for b in device.buckets if b >= slots)
+    for run in (device.eager, device.graph):
+        device.run = run
+        device.inbox.reset[:slots] = True
+        device.inbox.run[:slots] = True
+        device.inbox.position.zero_()
+        said = []
+        for frame in sound:
+            device.inbox.pcm.copy_(torch.from_numpy(frame))
+            device.tick(slots)
+            device.wait()
+            said.append((device.outbox.tokens[:slots].clone(), device.outbox.pcm[:slots].clone()))
+            device.inbox.reset[:slots] = False
+        runs.append(said)
+    device.inbox.run[:slots] = False
+    pairs = list(zip(*runs, strict=True))
+    return {
+        "bucket": bucket,
+        "tokens_equal": sum(bool((a[0] == b[0]).all()) for a, b in pairs) / len(pairs),
+        "pcm_max_difference": max(float((a[1] - b[1]).abs().max()) for a, b in pairs),
+    }
+
+
+def fill(built: Built, window: int) -> None:
+    """Every slot has its whole ring, full, and is past its end; random, so that nothing is 0."""
+    device, ring = built.device, built.ring
+    count = ring.table.numel()
+    device.table.copy_(1 + torch.arange(count, dtype=torch.int32).view_as(ring.table))
+    device.send_table()
+    for layer in ring.entries:
+        if layer.dtype == torch.int8:
+            layer.random_(-127, 128)
+        else:
+            layer.normal_()
+    if ring.scales is not None:
+        ring.scales.fill_(0.02)
+    device.stepper.position.fill_(window + 100)
+    for frames in (device.mimi.heard, device.mimi.spoken):
+        frames.fill_(400)
+    device.inbox.temperature[:, 0], device.inbox.temperature[:, 1] = 0.7, 0.8
+    device.inbox.top_k[:, 0], device.inbox.top_k[:, 1] = 25, 250
+    device.inbox.pcm.normal_(std=0.1)
+
+
+def level_row(built: Built, level: int, ticks: int) -> Row:
+    """Ticks of ``level`` callers, from samples on the host to samples on the host."""
+    device = built.device
+    device.inbox.run.fill_(False)
+    device.inbox.run[:level] = True
+    took = []
+    for tick in range(ticks + 10):
+        begun = time.perf_counter()
+        device.tick(level)
+        device.wait()
+        if tick >= 10:
+            took.append((time.perf_counter() - begun) * 1e3)
+    sane = bool(device.outbox.sane[:level].all() and device.outbox.due[:level].all())
+    free, total = torch.cuda.mem_get_info()
+    return {
+        "callers": level,
+        "fits": True,
+        "p50_ms": float(np.percentile(took, 50)),
+        "p99_ms": float(np.percentile(took, 99)),
+        "max_ms": max(took),
+        "over_80_ms": sum(t > PERIOD_MS for t in took),
+        "used_gb": (total - free) / 1e9,
+        "sane": sane,
+    }
+
+
+def paced(device: Device, level: int, ticks: int) -> Row:
+    """On the clock: how late ticks begin, how late their sound is after its period, and skips."""
+    clock, epoch = Clock(round(PERIOD_MS * 1e6)), time.perf_counter_ns()
+    late, done, skipped = [], [], 0
+    while len(late) < ticks:
+        now = time.perf_counter_ns() - epoch
+        due = clock.poll(now)
+        if isinstance(due, Wait):
+            time.sleep(due.nanoseconds / 1e9)
+            continue
+        skipped += due.skipped
+        begin = due.tick * PERIOD_MS
+        late.append(now / 1e6 - begin)
+        device.tick(level)
+        device.wait()
+        done.append((time.perf_counter_ns() - epoch) / 1e6 - begin)
+    return {
+        "callers": level,
+        "begins_late_p99_ms": float(np.percentile(late, 99)),
+        "ready_after_due_p50_ms": float(np.percentile(done, 50)),
+        "ready_after_due_p99_ms": float(np.percentile(done, 99)),
+        "skipped": skipped,
+    }
+
+
+def with_newcomers(built: Built, level: int, ticks: int) -> Row:
+    """Ticks while prompts are read beside them, a whole budget in each."""
+    device = built.device
+    device.reading.run.fill_(True)
+    device.reading.stored.fill_(-1)
+    rows = len(device.reading.run)
+    device.reading.slot.fill_(level - 1)
+    device.reading.position.copy_(torch.arange(rows) + 100)
+    took = []
+    for _ in range(ticks):
+        begun = time.perf_counter()
+        device.read()
+        device.tick(level)
+        device.wait()
+        took.append((time.perf_counter() - begun) * 1e3)
+    return {
+        "callers": level,
+        "positions": rows,
+        "p50_ms": float(np.percentile(took, 50)),
+        "p99_ms": float(np.percentile(took, 99)),
+    }
+
+
+def parts(built: Built, level: int) -> Row:
+    """Milliseconds of a tick's parts, each as a graph of its own."""
+    fill(built, built.ring.window)
+    device = built.device
+    stepper, mimi, temporal = device.stepper, device.mimi, device.temporal
+    run = torch.ones(level, dtype=torch.bool, device="cuda")
+    pcm = torch.randn(level, device.inbox.pcm.shape[1], device="cuda") * 0.1
+    codes = torch.zeros(level, 8, dtype=torch.long, device="cuda")
+    chosen = Chosen(
+        torch.full((level, 2), 0.8, device="cuda"),
+        torch.full((level, 2), 250, device="cuda"),
+        torch.arange(level, device="cuda"),
+    )
+    column = stepper.start_tokens.expand(level, -1).contiguous()
+    every = torch.arange(level, device="cuda")
+
+    def hear() -> None:
+        places = temporal.ring.places(every, stepper.position[:level], run)
+        temporal(temporal.embed(column), places)
+
+    functions: Iterable[tuple[str, Callable[[], object]]] = (
+        ("mimi_encode", lambda: mimi.encode(pcm, run)),
+        ("temporal", hear),
+        ("step", lambda: stepper(codes, run, chosen)),
+        ("mimi_decode", lambda: mimi.decode(codes, run)),
+    )
+    report: Row = {}
+    for name, function in functions:
+        with torch.cuda.stream(torch.cuda.Stream()):
+            function()
+        torch.cuda.synchronize()
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            function()
+        report[name] = timed(graph.replay, 10)
+        del graph
+    report["depth_and_rest"] = report["step"] - report["temporal"]
+    return report
+
+
+def table(rows: list[Row]) -> str:
+    """One line for each level, as Markdown."""
+    lines = [
+        "| entries | callers | tick p50 | p99 | max | over 80 ms | floor | memory |",
+        "| --- | --- | --- | --- | --- | --- | --- | --- |",
+    ]
+    for row in rows:
+        if not row["fits"]:
+            lines.append(f"| {row['entries']} | {row['callers']} | does not fit | | | | | |")
+            continue
+        lines.append(
+            "| {entries} | {callers} | {p50_ms:.1f} ms | {p99_ms:.1f} ms | {max_ms:.1f} ms "
+            "| {over_80_ms} | {floor_ms:.1f} ms | {used_gb:.0f} GB |".format(**row)
+        )
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    main()
