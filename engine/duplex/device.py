@@ -148,7 +148,7 @@ class Device:
         run, reset = told.run[:slots], told.reset[:slots]
         self.stepper.start(reset, told.position[:slots], told.columns[:slots], told.given[:slots])
         self.mimi.start(reset)
-        codes = self.mimi.encode(told.pcm[:slots], run)
+        codes, sane = self.mimi.encode(told.pcm[:slots], run)
         chosen = Chosen(told.temperature[:slots], told.top_k[:slots], told.seed[:slots])
         said = self.stepper(codes, run, chosen)
         spoken = said.tokens[:, 1 : 1 + codes.shape[1]].clamp(0, self._card - 1)
@@ -156,7 +156,7 @@ class Device:
         out.pcm[:slots] = torch.where(said.due[:, None], pcm, 0)
         out.tokens[:slots] = said.tokens
         out.due[:slots] = said.due
-        out.sane[:slots] = said.sane & (pcm.isfinite().all(-1) | ~said.due)
+        out.sane[:slots] = sane & said.sane & (pcm.isfinite().all(-1) | ~said.due)
 
     def _hear(self) -> None:
         told = self._read

@@ -38,8 +38,8 @@ def _attend(  # type: ignore[no-untyped-def,unused-ignore]
     table,
     slots,
     positions,
+    windows,
     factor,
-    window,
     per_slot,
     HEADS: tl.constexpr,
     SIZE: tl.constexpr,
@@ -52,6 +52,7 @@ def _attend(  # type: ignore[no-untyped-def,unused-ignore]
     channel = tl.arange(0, SIZE)
     lane = tl.arange(0, BLOCK)
     position = tl.load(positions + row)
+    window = tl.load(windows + row)
     pages = table + tl.load(slots + row) * per_slot
     place = (row * HEADS + head) * SIZE + channel
     asked = tl.load(query + place).to(tl.float32) * factor
@@ -109,8 +110,8 @@ def attend(
         ring.table,
         places.slot,
         places.position,
+        places.window,
         size**-0.5 * LOG2_E,
-        ring.window,
         ring.per_slot,
         HEADS=heads,
         SIZE=size,

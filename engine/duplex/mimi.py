@@ -60,15 +60,19 @@ class Mimi:
         for frames in (self.heard, self.spoken):
             frames[: len(reset)].masked_fill_(reset, 0)
 
-    def encode(self, pcm: Tensor, run: Tensor) -> Tensor:
-        """Codes [slots, books] of the next frame of sound, [slots, samples]."""
+    def encode(self, pcm: Tensor, run: Tensor) -> tuple[Tensor, Tensor]:
+        """Codes [slots, books] of the next frame of sound, [slots, samples]; whether it was sane.
+
+        What is no number has a nearest entry too: without the second nobody would notice.
+        """
         turn = _turn(self.heard, run)
         x = pcm[:, None]
         for layer in self._encoder:
             x = layer(x, turn)
         x = self._down(self._listen(x, self.heard, run), turn)[..., 0]
         self.heard[: len(run)] += run
-        return torch.cat([self._semantic.encode(x), self._acoustic.encode(x)], 1)
+        codes = torch.cat([self._semantic.encode(x), self._acoustic.encode(x)], 1)
+        return codes, x.isfinite().all(-1)
 
     def decode(self, codes: Tensor, run: Tensor) -> Tensor:
         """The next frame of sound, [slots, samples], of codes [slots, books]."""
@@ -110,7 +114,11 @@ class Quantizer:
 
 
 class _Context:
-    """One of the codec's transformers."""
+    """One of the codec's transformers.
+
+    In the reference the steps of a frame are written before the first of them looks back, over the
+    oldest entries: only a frame's last step sees the whole context.
+    """
 
     def __init__(
         self, shape: CodecTransformer, dim: int, steps: int, weights: Weights, slots: int
@@ -131,18 +139,21 @@ class _Context:
         self._transformer = Transformer(layers, ring, shape.num_heads, shape.max_period)
         self._slot = torch.arange(slots, device=device).repeat_interleave(steps)
         self._offset = torch.arange(steps, device=device)
+        self._window = (shape.context + 1 - steps + self._offset).repeat(slots)
 
     def __call__(self, x: Tensor, frame: Tensor, run: Tensor) -> Tensor:
         """The output for the steps of one frame, [slots, channels, steps]."""
         slots, channels, steps = x.shape
         position = (frame[:slots, None] * steps + self._offset).flatten()
+        rows = slots * steps
         places = self._transformer.ring.places(
-            self._slot[: slots * steps],
+            self._slot[:rows],
             position,
-            run.repeat_interleave(steps, output_size=slots * steps),
+            run.repeat_interleave(steps, output_size=rows),
+            self._window[:rows],
         )
-        rows = self._transformer(x.transpose(1, 2).reshape(-1, channels), places)
-        return rows.view(slots, steps, channels).transpose(1, 2)
+        heard = self._transformer(x.transpose(1, 2).reshape(rows, channels), places)
+        return heard.view(slots, steps, channels).transpose(1, 2)
 
 
 class _Residual:

@@ -27,6 +27,8 @@ class Places(NamedTuple):
 
     slot: Tensor
     position: Tensor
+    window: Tensor
+    """Positions that each sees, itself included."""
     page: Tensor
     entry: Tensor
 
@@ -41,7 +43,7 @@ class Ring:
 
     Args:
         pages: that ``table`` will give out to slots; None gives each its whole ring for good.
-        window: positions that a query sees, itself included.
+        window: the most positions that a query sees, itself included.
         chunk: positions of one slot that may be written before they are read.
         page: positions of a page.
     """
@@ -78,12 +80,18 @@ class Ring:
         self.table = table
         """[slots, pages of a ring]: the page of each part of a slot's ring, 0 where it has none."""
 
-    def places(self, slot: Tensor, position: Tensor, run: Tensor) -> Places:
+    def places(
+        self, slot: Tensor, position: Tensor, run: Tensor, window: Tensor | None = None
+    ) -> Places:
         """Where rows stand; one that does not run looks back at nothing."""
         index = position % self.capacity
         page = self.table[slot, index // self.page].long()
         return Places(
-            slot, torch.where(run, position, 0), torch.where(run, page, 0), index % self.page
+            slot,
+            torch.where(run, position, 0),
+            torch.full_like(position, self.window) if window is None else window,
+            torch.where(run, page, 0),
+            index % self.page,
         )
 
     def write(self, layer: int, places: Places, pairs: Tensor) -> None:
@@ -117,7 +125,7 @@ class Ring:
         keys, values = pairs.transpose(2, 3).flatten(3, 4)
         index = torch.arange(self.capacity, device=query.device)
         age = (places.position[:, None] - index) % self.capacity
-        seen = (age < self.window) & (age <= places.position[:, None])
+        seen = (age < places.window[:, None]) & (age <= places.position[:, None])
         heard = F.scaled_dot_product_attention(
             query.float()[:, :, None], keys, values, attn_mask=seen[:, None, None]
         )

@@ -17,7 +17,7 @@ from engine.duplex.slots import Choices
 from tests.duplex.tiny import BIG_BOOKS, PERSONA, SHAPE, sound, write
 
 WARM = Choices(temperature=0.9, text_temperature=0.9, top_k=20, text_top_k=20)
-PLAN = Plan(slots=4, entries="float32", page=4, budget=12, chunk=5, buckets=(1, 2))
+PLAN = Plan(slots=5, entries="float32", page=4, budget=12, chunk=5, buckets=(1, 2))
 
 Said = tuple[list[int], npt.NDArray[np.float32]]
 
