@@ -13,6 +13,7 @@ import gc
 import json
 import time
 from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -133,7 +134,8 @@ def kernel_variants(slots: int, window: int) -> Row:
     report: Row = {"floor": slots * window * 32 * (128 + 4) * 2 / BANDWIDTH * 1e6}
     for block in (16, 32, 64):
         for warps in (1, 2, 4, 8):
-            took = timed(lambda b=block, w=warps: kernel.attend(ring, 0, query, places, b, w), 10)
+            attend = partial(kernel.attend, ring, 0, query, places, block, warps)
+            took = timed(attend, 10)
             report[f"{block}x{warps}"] = took * 1e3
     return report
 
@@ -148,7 +150,7 @@ def timed(function: Callable[[], object], times: int) -> float:
         function()
     end.record()
     torch.cuda.synchronize()
-    return start.elapsed_time(end) / times
+    return float(start.elapsed_time(end)) / times
 
 
 def measure(
@@ -263,7 +265,9 @@ def level_row(built: Built, level: int, ticks: int) -> Row:
 def paced(device: Device, level: int, ticks: int) -> Row:
     """On the clock: how late ticks begin, how late their sound is after its period, and skips."""
     clock, epoch = Clock(round(PERIOD_MS * 1e6)), time.perf_counter_ns()
-    late, done, skipped = [], [], 0
+    late: list[float] = []
+    done: list[float] = []
+    skipped = 0
     while len(late) < ticks:
         now = time.perf_counter_ns() - epoch
         due = clock.poll(now)

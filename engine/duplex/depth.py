@@ -16,7 +16,7 @@ from torch import Tensor
 
 from engine.duplex.shapes import Shape
 from engine.duplex.transformer import Function, gated, rms_norm
-from engine.duplex.weights import Weights, sets
+from engine.duplex.weights import Weights
 
 Choose = Callable[[Tensor, int], Tensor]
 """A token for each slot from logits [slots, card] of a token row."""
@@ -36,11 +36,11 @@ class Depth:
     def __init__(self, shape: Shape, weights: Weights, slots: int) -> None:
         dim, steps = shape.depformer_dim, shape.dep_q
         self._dim, self._steps, self._heads = dim, steps, shape.depformer_num_heads
-        self._inward = torch.cat(weights.linears("depformer_in", steps, dim, shape.dim))
+        self._inward = torch.cat(weights.steps(steps, "depformer_in.{}.weight", dim, shape.dim))
         text = weights.take("depformer_text_emb.weight", shape.text_card + 1, dim)
-        tables = weights.linears("depformer_emb", steps - 1, shape.card + 1, dim)
+        tables = weights.steps(steps - 1, "depformer_emb.{}.weight", shape.card + 1, dim)
         self._tables = [text, *tables]
-        self._outward = weights.linears("linears", steps, shape.card, dim)
+        self._outward = weights.steps(steps, "linears.{}.weight", shape.card, dim)
         below = weights.below("depformer.layers")
         self._layers = [
             _layer(shape, below.below(str(i))) for i in range(shape.depformer_num_layers)
@@ -84,10 +84,8 @@ class Depth:
 
 def _layer(shape: Shape, weights: Weights) -> _Layer:
     dim, hidden, steps = shape.depformer_dim, shape.depth_hidden, shape.dep_q
-    inward, outward = (
-        sets(steps, f"gating.{part}", lambda i, part=part: f"gating.{i}.{part}.weight", weights, *s)
-        for part, s in (("linear_in", (2 * hidden, dim)), ("linear_out", (dim, hidden)))
-    )
+    inward = weights.steps(steps, "gating.{}.linear_in.weight", 2 * hidden, dim)
+    outward = weights.steps(steps, "gating.{}.linear_out.weight", dim, hidden)
     return _Layer(
         norm=rms_norm(weights.below("norm1"), dim),
         attention=weights.below("self_attn").attention(dim, steps),

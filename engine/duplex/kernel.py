@@ -9,7 +9,6 @@ rows until the end, so the loop needs no reduction but the scores' own.
 Without a GPU the same code runs in Triton's interpreter (``TRITON_INTERPRET=1``), for tests.
 """
 
-
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any

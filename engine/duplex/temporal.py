@@ -20,7 +20,7 @@ class Temporal:
 
     def __init__(self, shape: Shape, weights: Weights, ring: Ring) -> None:
         tables = [weights.take("text_emb.weight", shape.text_card + 1, shape.dim)]
-        tables += weights.linears("emb", shape.n_q, shape.card + 1, shape.dim)
+        tables += weights.steps(shape.n_q, "emb.{}.weight", shape.card + 1, shape.dim)
         self._tables = torch.cat(tables)
         first = [0, *(shape.text_card + 1 + i * (shape.card + 1) for i in range(shape.n_q))]
         self._first = torch.tensor(first, device=self._tables.device)

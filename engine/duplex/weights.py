@@ -8,7 +8,7 @@ both are read, as views, never copies.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 from torch import Tensor
 
@@ -46,9 +46,24 @@ class Weights:
             raise EngineError(f"weights: {full}: expected size {list(size)}, got {list(found)}")
         return tensor
 
-    def linears(self, stem: str, count: int, *size: int) -> list[Tensor]:
-        """``stem.0.weight`` to ``stem.{count - 1}.weight``; see :func:`sets` for half as many."""
-        return sets(count, stem, lambda i: f"{stem}.{i}.weight", self, *size)
+    def steps(self, count: int, name: str, *size: int) -> list[Tensor]:
+        """``count`` tensors ``name`` with {} for 0, 1, ...: those of the depth steps, say.
+
+        A checkpoint made from one of half the steps may hold only the first half: the second then
+        has the same weights, as in NVIDIA's loader.
+
+        Raises:
+            EngineError: neither all nor the first half are there.
+        """
+        found = 0
+        while found < count and name.format(found) in self:
+            found += 1
+        half = (count + 1) // 2
+        if found not in (count, half):
+            full = self._prefix + name
+            raise EngineError(f"weights: {full}: expected {count} or {half}, got {found}")
+        tensors = [self.take(name.format(i), *size) for i in range(found)]
+        return (tensors + tensors)[:count]
 
     def attention(self, dim: int, steps: int = 1) -> list[tuple[Tensor, Tensor]]:
         """The projections into queries, keys and values, and out of them, for each step."""
@@ -56,8 +71,8 @@ class Weights:
         if joined not in self:
             return list(
                 zip(
-                    self.linears("in_projs", steps, 3 * dim, dim),
-                    self.linears("out_projs", steps, dim, dim),
+                    self.steps(steps, "in_projs.{}.weight", 3 * dim, dim),
+                    self.steps(steps, "out_projs.{}.weight", dim, dim),
                     strict=True,
                 )
             )
@@ -72,24 +87,3 @@ class Weights:
                 f"got {len(pairs)}"
             )
         return pairs
-
-
-def sets(
-    count: int, what: str, name: Callable[[int], str], weights: Weights, *size: int
-) -> list[Tensor]:
-    """``count`` tensors, one for each depth step.
-
-    A checkpoint made from one of half the steps may hold only the first half: the second then has
-    the same weights, as in NVIDIA's loader. ``depformer_emb`` has one fewer than steps.
-
-    Raises:
-        EngineError: neither all nor the first half are there.
-    """
-    found = 0
-    while found < count and name(found) in weights:
-        found += 1
-    half = (count + 1) // 2
-    if found not in (count, half):
-        raise EngineError(f"weights: {what}: expected {count} or {half} sets, got {found}")
-    tensors = [weights.take(name(i), *size) for i in range(found)]
-    return (tensors + tensors)[:count]

@@ -70,7 +70,7 @@ def test_half_as_many_depth_weights_are_used_twice(persona: Path, newer: bool) -
 def test_a_missing_tensor_and_one_of_another_size_are_named(persona: Path) -> None:
     tensors = load_file(persona / "model.safetensors")
     lacking = {name: tensor for name, tensor in tensors.items() if name != "linears.15.weight"}
-    with pytest.raises(EngineError, match=r"linears: expected 16 or 8 sets, got 15"):
+    with pytest.raises(EngineError, match=r"linears.\{\}.weight: expected 16 or 8, got 15"):
         Talker(PERSONA, lacking, lead=1, window=23)
     with pytest.raises(EngineError, match=r"out_norm.alpha: expected size \[1, 1, 64\]"):
         Talker(PERSONA, {**tensors, "out_norm.alpha": torch.ones(1, 1, 63)}, lead=1, window=23)

@@ -86,12 +86,12 @@ class Caller:
 
 
 CALLERS = (
-    Caller(0, 1, 45),
-    Caller(2, 2, 30, pauses=3),
-    Caller(3, 3, 9),
-    Caller(3, 4, 25),
-    Caller(14, 6, 20, pauses=2),
-    Caller(33, 7, 12),
+    Caller(0, 1, 30),
+    Caller(2, 2, 20, pauses=3),
+    Caller(3, 3, 6),
+    Caller(3, 4, 22),
+    Caller(14, 6, 9, pauses=2),
+    Caller(20, 7, 8),
 )
 
 
@@ -101,7 +101,7 @@ def crowd(checkpoint: Checkpoint, plan: Plan = PLAN) -> list[list[Said | None]]:
     answers: list[list[Said | None]] = [[] for _ in CALLERS]
     sounds = [sound(caller.seed, caller.stays) for caller in CALLERS]
     where: dict[int, int] = {}
-    for tick in range(70):
+    for tick in range(42):
         run = np.zeros(plan.slots, np.bool_)
         for number, caller in enumerate(CALLERS):
             if caller.joins == tick:
