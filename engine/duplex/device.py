@@ -183,6 +183,7 @@ class Device:
     def _capture(self) -> None:
         pool = torch.cuda.graph_pool_handle()
         for key in [*reversed(self.buckets), READ]:
+            torch.cuda.synchronize()
             with torch.cuda.stream(torch.cuda.Stream()):
                 self.eager(key)
             torch.cuda.synchronize()
