@@ -26,7 +26,7 @@ from engine.duplex import kernel, random_weights
 from engine.duplex.build import Built, Plan, build
 from engine.duplex.device import Device
 from engine.duplex.load import Checkpoint
-from engine.duplex.ring import Entries, Ring
+from engine.duplex.ring import Entries, Ring, rotation
 from engine.duplex.shapes import MimiShape, Shape
 from engine.duplex.step import Chosen
 from engine.duplex.weights import Weights
@@ -51,7 +51,7 @@ def main() -> None:
     torch.manual_seed(0)
     result: Row = {"device": torch.cuda.get_device_name(), "torch": torch.__version__}
     result["kernel"] = kernel_checks(told.window)
-    result["variants_us"] = kernel_variants(max(levels), told.window)
+    result["kernel_us"] = kernel_times(max(levels), told.window)
     shape = Shape(dep_q=16)
     checkpoint = random_checkpoint(shape)
     result["weights_gb"] = torch.cuda.memory_allocated() / 1e9
@@ -90,11 +90,12 @@ def kernel_checks(window: int) -> Row:
             torch.tensor([0, 5, 63, 64, 700, window - 1, window, 9999], device="cuda"),
             torch.ones(8, dtype=torch.bool, device="cuda"),
         )
-        twin = ring.attend_dequantised(0, query, places)
+        twin = ring.attend_plainly(0, query, places)
         answer = kernel.attend(ring, 0, query, places)
         report[f"{entries}_from_twin"] = distance(answer, twin)
         exact = twin if exact is None else exact
         report[f"{entries}_from_float32"] = distance(answer, exact)
+        report[f"{entries}_stored_from_twin"] = store_check(entries)
     return report
 
 
@@ -120,24 +121,41 @@ def full_ring(entries: Entries | str, slots: int, window: int) -> tuple[Ring, Te
     run = torch.ones(slots, dtype=torch.bool, device="cuda")
     for position in range(ring.capacity):
         pairs = torch.randn(slots, 2, 32, 128, device="cuda", generator=generator)
-        ring.write(0, ring.places(every, torch.full_like(every, position), run), pairs)
+        ring.write(0, pairs, ring.places(every, torch.full_like(every, position), run))
     return ring, torch.randn(slots, 32, 128, device="cuda", generator=generator) * 2
 
 
-def kernel_variants(slots: int, window: int) -> Row:
-    """Microseconds of the kernel at one layer of full 8-bit rings, by block and warps."""
+def store_check(entries: str) -> float:
+    """Relative L2 distance of what the kernel stores from what its twin stores."""
+    stored = []
+    for store in (kernel.store, Ring.store_plainly):
+        generator = torch.Generator("cuda").manual_seed(2)
+        ring, _ = full_ring(entries, slots=8, window=100)
+        triple = torch.randn(8, 3, 32, 128, device="cuda", generator=generator)
+        every = torch.arange(8, device="cuda")
+        places = ring.places(every, 1000 * every + 3, every >= 0)
+        query = store(ring, 0, triple, rotation(places.position, 128, 10000.0), places)
+        pairs = ring.entries.float()
+        if ring.scales is not None:
+            pairs *= ring.scales[..., None]
+        stored.append(torch.cat([pairs.flatten(), query.flatten()]))
+    return distance(*stored)
+
+
+def kernel_times(slots: int, window: int) -> Row:
+    """Microseconds of the kernels at one layer of full 8-bit rings, and the floor of reading."""
     ring, query = full_ring("int8", slots, window)
     query = query.bfloat16()
     every = torch.arange(slots, device="cuda")
-    run = torch.ones(slots, dtype=torch.bool, device="cuda")
-    places = ring.places(every, torch.full_like(every, 9999), run)
-    report: Row = {"floor": slots * window * 32 * (128 + 4) * 2 / BANDWIDTH * 1e6}
-    for block in (16, 32, 64):
-        for warps in (1, 2, 4, 8):
-            attend = partial(kernel.attend, ring, 0, query, places, block, warps)
-            took = timed(attend, 10)
-            report[f"{block}x{warps}"] = took * 1e3
-    return report
+    places = ring.places(every, torch.full_like(every, 9999), every >= 0)
+    turn = rotation(places.position, 128, 10000.0)
+    triple = torch.randn(slots, 3, 32, 128, device="cuda", dtype=torch.bfloat16)
+    return {
+        "callers": slots,
+        "attend_floor": slots * window * 32 * (128 + 4) * 2 / BANDWIDTH * 1e6,
+        "attend": timed(partial(kernel.attend, ring, 0, query, places), 10) * 1e3,
+        "store": timed(partial(kernel.store, ring, 0, triple, turn, places), 10) * 1e3,
+    }
 
 
 def timed(function: Callable[[], object], times: int) -> float:
@@ -168,6 +186,7 @@ def measure(
     ]
     plan = Plan(slots=fit[-1], window=window, entries=entries, buckets=tuple(fit))  # type: ignore[arg-type]
     built = build(checkpoint, plan)
+    give_pages(built)
     if entries == "int8":
         result["graph"] = graph_check(built.device, min(8, fit[-1]))
         result["parts_ms"] = {level: parts(built, level) for level in (fit[0], fit[-1])}
@@ -188,12 +207,12 @@ def measure(
 
 
 def graph_check(device: Device, slots: int) -> Row:
-    """Fresh callers, greedy, through the code itself and through its graph: the same?"""
+    """Fresh callers, greedy, through the code itself (twice) and through its graph: the same?"""
     generator = np.random.default_rng(0)
     sound = generator.normal(0, 0.1, (12, *device.inbox.pcm.shape)).astype(np.float32)
     runs = []
     bucket = next(b for b in device.buckets if b >= slots)
-    for run in (device.eager, device.graph):
+    for run in (device.eager, device.eager, device.graph):
         device.run = run
         device.inbox.reset[:slots] = True
         device.inbox.run[:slots] = True
@@ -207,20 +226,29 @@ def graph_check(device: Device, slots: int) -> Row:
             device.inbox.reset[:slots] = False
         runs.append(said)
     device.inbox.run[:slots] = False
-    pairs = list(zip(*runs, strict=True))
+    return {"bucket": bucket, "code_again": same(*runs[:2]), "graph": same(*runs[1:])}
+
+
+def same(runs: list[tuple[Tensor, Tensor]], others: list[tuple[Tensor, Tensor]]) -> Row:
+    """How alike two runs' tokens and sounds are."""
+    pairs = list(zip(runs, others, strict=True))
     return {
-        "bucket": bucket,
-        "tokens_equal": sum(bool((a[0] == b[0]).all()) for a, b in pairs) / len(pairs),
+        "frames_equal": sum(bool((a[0] == b[0]).all()) for a, b in pairs),
+        "frames": len(pairs),
         "pcm_max_difference": max(float((a[1] - b[1]).abs().max()) for a, b in pairs),
     }
 
 
+def give_pages(built: Built) -> None:
+    """Every slot has its whole ring."""
+    table = built.device.table
+    table.copy_(1 + torch.arange(table.numel(), dtype=torch.int32).view_as(table))
+    built.device.send_table()
+
+
 def fill(built: Built, window: int) -> None:
-    """Every slot has its whole ring, full, and is past its end; random, so that nothing is 0."""
+    """Every ring is full, and every slot past its end; random, so that nothing is 0."""
     device, ring = built.device, built.ring
-    count = ring.table.numel()
-    device.table.copy_(1 + torch.arange(count, dtype=torch.int32).view_as(ring.table))
-    device.send_table()
     for layer in ring.entries:
         if layer.dtype == torch.int8:
             layer.random_(-127, 128)

@@ -13,6 +13,7 @@ but round to four bits: three times that error.
 
 from __future__ import annotations
 
+import math
 from typing import Literal, NamedTuple
 
 import torch
@@ -31,6 +32,19 @@ class Places(NamedTuple):
     """Positions that each sees, itself included."""
     page: Tensor
     entry: Tensor
+
+
+def rotation(position: Tensor, size: int, period: float) -> Tensor:
+    """Rotary embedding of [rows] positions: [rows, 1, 1, size / 2], complex."""
+    pair = torch.arange(size // 2, device=position.device, dtype=torch.float32)
+    angle = position.float()[:, None] * torch.exp(pair * (-math.log(period) * 2 / size))
+    return torch.polar(torch.ones_like(angle), angle)[:, None, None]
+
+
+def rotate(x: Tensor, turn: Tensor) -> Tensor:
+    """Turns neighbouring channels of ``x`` [rows, ..., heads, size] as pairs."""
+    pairs = torch.view_as_complex(x.float().unflatten(-1, (-1, 2)))
+    return torch.view_as_real(pairs * turn).flatten(-2).to(x.dtype)
 
 
 def pages_of_a_ring(window: int, chunk: int, page: int) -> int:
@@ -94,7 +108,32 @@ class Ring:
             index % self.page,
         )
 
-    def write(self, layer: int, places: Places, pairs: Tensor) -> None:
+    def store(self, layer: int, triple: Tensor, turn: Tensor, places: Places) -> Tensor:
+        """Stores the rotated keys and the values of ``triple`` [rows, 3, heads, size].
+
+        ``turn`` [rows, 1, 1, size / 2] is the rotation. Returns the rotated queries.
+        """
+        if triple.is_cuda:
+            from engine.duplex import kernel
+
+            return kernel.store(self, layer, triple, turn, places)
+        return self.store_plainly(layer, triple, turn, places)
+
+    def attend(self, layer: int, query: Tensor, places: Places) -> Tensor:
+        """Attention of ``query`` [rows, heads, size] over each row's ring, of the same size."""
+        if query.is_cuda:
+            from engine.duplex import kernel
+
+            return kernel.attend(self, layer, query, places)
+        return self.attend_plainly(layer, query, places)
+
+    def store_plainly(self, layer: int, triple: Tensor, turn: Tensor, places: Places) -> Tensor:
+        """:meth:`store` in plain PyTorch: what the kernel is checked against."""
+        query, key = rotate(triple[:, :2], turn).unbind(1)
+        self.write(layer, torch.stack([key, triple[:, 2]], 1), places)
+        return query
+
+    def write(self, layer: int, pairs: Tensor, places: Places) -> None:
         """Stores keys and values, ``pairs`` [rows, 2, heads, size].
 
         What is not a number is stored as 0: entries outlive their call, and the next owner of a
@@ -108,15 +147,7 @@ class Ring:
         stored = self.entries[layer]
         stored[:, places.page, :, places.entry] = pairs.to(stored.dtype)
 
-    def attend(self, layer: int, query: Tensor, places: Places) -> Tensor:
-        """Attention of ``query`` [rows, heads, size] over each row's ring, of the same size."""
-        if query.is_cuda:
-            from engine.duplex import kernel
-
-            return kernel.attend(self, layer, query, places)
-        return self.attend_dequantised(layer, query, places)
-
-    def attend_dequantised(self, layer: int, query: Tensor, places: Places) -> Tensor:
+    def attend_plainly(self, layer: int, query: Tensor, places: Places) -> Tensor:
         """:meth:`attend` in plain PyTorch: what the kernel is checked against."""
         table = self.table[places.slot]
         pairs = self.entries[layer][:, table].float()

@@ -7,31 +7,16 @@ newcomer's prompt are the same call, and give the same result in any grouping.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from engine.duplex.ring import Places, Ring
+from engine.duplex.ring import Places, Ring, rotation
 from engine.duplex.weights import Weights
 
 Function = Callable[[Tensor], Tensor]
-
-
-def rotation(position: Tensor, size: int, period: float) -> Tensor:
-    """Rotary embedding of [rows] positions: [rows, 1, 1, size / 2], complex."""
-    pair = torch.arange(size // 2, device=position.device, dtype=torch.float32)
-    angle = position.float()[:, None] * torch.exp(pair * (-math.log(period) * 2 / size))
-    return torch.polar(torch.ones_like(angle), angle)[:, None, None]
-
-
-def rotate(x: Tensor, turn: Tensor) -> Tensor:
-    """Turns neighbouring channels of ``x`` [rows, ..., heads, size] as pairs."""
-    pairs = torch.view_as_complex(x.float().unflatten(-1, (-1, 2)))
-    return torch.view_as_real(pairs * turn).flatten(-2).to(x.dtype)
 
 
 def rms_norm(weights: Weights, dim: int) -> Function:
@@ -78,10 +63,9 @@ class Transformer:
         turn = rotation(places.position, size, self._period)
         for index, layer in enumerate(self._layers):
             triple = F.linear(layer.norm(x), layer.inward).view(rows, 3, self._heads, size)
-            triple[:, :2] = rotate(triple[:, :2], turn)
-            self.ring.write(index, places, triple[:, 1:])
-            heard = self.ring.attend(index, triple[:, 0], places).flatten(1)
-            update = F.linear(heard, layer.outward)
+            query = self.ring.store(index, triple, turn, places)
+            heard = self.ring.attend(index, query, places)
+            update = F.linear(heard.flatten(1), layer.outward)
             x = x + (update if layer.scale is None else update * layer.scale[0])
             update = layer.feed(layer.feed_norm(x))
             x = x + (update if layer.scale is None else update * layer.scale[1])
