@@ -13,55 +13,53 @@ import gc
 import json
 import time
 from collections.abc import Callable, Iterable
-from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from engine.clock import Clock, Wait
-from engine.duplex import kernel, random_weights
+from engine.duplex import random_weights
+from engine.duplex.bench_kernels import BANDWIDTH, Row, kernel_checks, kernel_times, timed
 from engine.duplex.build import Built, Plan, build
 from engine.duplex.device import Device
 from engine.duplex.load import Checkpoint
-from engine.duplex.ring import Entries, Ring, rotation
+from engine.duplex.ring import Entries
 from engine.duplex.shapes import MimiShape, Shape
 from engine.duplex.step import Chosen
 from engine.duplex.weights import Weights
 
 PERIOD_MS = 80.0
-BANDWIDTH = 4.8e12
-"""Bytes a second by the H200's datasheet, for the floor."""
-
-Row = dict[str, Any]
+BESIDE = 14e9
+"""Bytes that the codec's memory, scales, graphs and what they compute take at 256 callers."""
 
 
 def main() -> None:
     """Measures, and prints a table."""
     options = argparse.ArgumentParser(description=__doc__)
-    options.add_argument("--levels", default="1,8,32,64,128,192,256")
-    options.add_argument("--entries", default="int8,bfloat16")
+    options.add_argument("--callers", type=int, nargs="+", default=[1, 8, 32, 64, 128, 192, 256])
+    options.add_argument("--entries", nargs="+", default=["int8", "bfloat16"])
     options.add_argument("--window", type=int, default=1500)
     options.add_argument("--ticks", type=int, default=200)
     options.add_argument("--json", type=Path)
     told = options.parse_args()
-    levels = [int(level) for level in told.levels.split(",")]
     torch.manual_seed(0)
-    result: Row = {"device": torch.cuda.get_device_name(), "torch": torch.__version__}
-    result["kernel"] = kernel_checks(told.window)
-    result["kernel_us"] = kernel_times(max(levels), told.window)
-    shape = Shape(dep_q=16)
-    checkpoint = random_checkpoint(shape)
-    result["weights_gb"] = torch.cuda.memory_allocated() / 1e9
-    result["rows"] = []
-    for entries in told.entries.split(","):
-        result["rows"] += measure(checkpoint, entries, levels, told.window, told.ticks, result)
-        print(table(result["rows"]), flush=True)
-        if told.json:
-            told.json.write_text(json.dumps(result, indent=1))
-    print(json.dumps({k: v for k, v in result.items() if k != "rows"}, indent=1))
+    checkpoint = random_checkpoint(Shape(dep_q=16))
+    result: Row = {
+        "device": torch.cuda.get_device_name(),
+        "torch": torch.__version__,
+        "kernel": kernel_checks(told.window),
+        "kernel_us": kernel_times(max(told.callers), told.window),
+    }
+    rows: list[Row] = []
+    for entries in told.entries:
+        result[entries] = measure(checkpoint, entries, told.callers, told.window, told.ticks)
+        rows += result[entries]["rows"]
+    print(json.dumps(result, indent=1))
+    print(table(rows))
+    if told.json:
+        told.json.write_text(json.dumps(result, indent=1))
 
 
 def random_checkpoint(shape: Shape) -> Checkpoint:
@@ -79,131 +77,42 @@ def random_checkpoint(shape: Shape) -> Checkpoint:
     )
 
 
-def kernel_checks(window: int) -> Row:
-    """Relative L2 distance of the kernel's answers from its twin's, and of 8 bits from 32."""
-    report: Row = {}
-    exact: Tensor | None = None
-    for entries in ("float32", "bfloat16", "int8"):
-        ring, query = full_ring(entries, slots=8, window=window)
-        places = ring.places(
-            torch.arange(8, device="cuda"),
-            torch.tensor([0, 5, 63, 64, 700, window - 1, window, 9999], device="cuda"),
-            torch.ones(8, dtype=torch.bool, device="cuda"),
-        )
-        twin = ring.attend_plainly(0, query, places)
-        answer = kernel.attend(ring, 0, query, places)
-        report[f"{entries}_from_twin"] = distance(answer, twin)
-        exact = twin if exact is None else exact
-        report[f"{entries}_from_float32"] = distance(answer, exact)
-        report[f"{entries}_stored_from_twin"] = store_check(entries)
-    return report
-
-
-def distance(answer: Tensor, expected: Tensor) -> float:
-    """Relative L2."""
-    return float((answer - expected).norm() / expected.norm())
-
-
-def full_ring(entries: Entries | str, slots: int, window: int) -> tuple[Ring, Tensor]:
-    """A ring of one layer, written throughout with the same numbers, and queries."""
-    generator = torch.Generator("cuda").manual_seed(1)
-    ring = Ring(
-        layers=1,
-        heads=32,
-        size=128,
-        slots=slots,
-        window=window,
-        chunk=32,
-        entries=entries,  # type: ignore[arg-type]
-        device="cuda",
-    )
-    every = torch.arange(slots, device="cuda")
-    run = torch.ones(slots, dtype=torch.bool, device="cuda")
-    for position in range(ring.capacity):
-        pairs = torch.randn(slots, 2, 32, 128, device="cuda", generator=generator)
-        ring.write(0, pairs, ring.places(every, torch.full_like(every, position), run))
-    return ring, torch.randn(slots, 32, 128, device="cuda", generator=generator) * 2
-
-
-def store_check(entries: str) -> float:
-    """Relative L2 distance of what the kernel stores from what its twin stores."""
-    stored = []
-    for store in (kernel.store, Ring.store_plainly):
-        generator = torch.Generator("cuda").manual_seed(2)
-        ring, _ = full_ring(entries, slots=8, window=100)
-        triple = torch.randn(8, 3, 32, 128, device="cuda", generator=generator)
-        every = torch.arange(8, device="cuda")
-        places = ring.places(every, 1000 * every + 3, every >= 0)
-        query = store(ring, 0, triple, rotation(places.position, 128, 10000.0), places)
-        pairs = ring.entries.float()
-        if ring.scales is not None:
-            pairs *= ring.scales[..., None]
-        stored.append(torch.cat([pairs.flatten(), query.flatten()]))
-    return distance(*stored)
-
-
-def kernel_times(slots: int, window: int) -> Row:
-    """Microseconds of the kernels at one layer of full 8-bit rings, and the floor of reading."""
-    ring, query = full_ring("int8", slots, window)
-    query = query.bfloat16()
-    every = torch.arange(slots, device="cuda")
-    places = ring.places(every, torch.full_like(every, 9999), every >= 0)
-    turn = rotation(places.position, 128, 10000.0)
-    triple = torch.randn(slots, 3, 32, 128, device="cuda", dtype=torch.bfloat16)
-    return {
-        "callers": slots,
-        "attend_floor": slots * window * 32 * (128 + 4) * 2 / BANDWIDTH * 1e6,
-        "attend": timed(partial(kernel.attend, ring, 0, query, places), 10) * 1e3,
-        "store": timed(partial(kernel.store, ring, 0, triple, turn, places), 10) * 1e3,
-    }
-
-
-def timed(function: Callable[[], object], times: int) -> float:
-    """Milliseconds of one call, on the device's clock."""
-    for _ in range(3):
-        function()
-    start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-    start.record()
-    for _ in range(times):
-        function()
-    end.record()
-    torch.cuda.synchronize()
-    return float(start.elapsed_time(end)) / times
-
-
 def measure(
-    checkpoint: Checkpoint, entries: str, levels: list[int], window: int, ticks: int, result: Row
-) -> list[Row]:
-    """Ticks at each level with rings of ``entries``; the levels that do not fit are marked."""
-    page_bytes = 2 * checkpoint.shape.num_layers * checkpoint.shape.dim
-    page_bytes *= 64 * (1 if entries == "int8" else 2)
-    room = torch.cuda.mem_get_info()[0] - 14e9
-    fit = [level for level in levels if level * (window / 64 + 1) * page_bytes < room]
-    rows = [
+    checkpoint: Checkpoint, entries: Entries, levels: list[int], window: int, ticks: int
+) -> Row:
+    """Ticks at each number of callers, with rings of ``entries``; those that do not fit say so."""
+    torch.cuda.empty_cache()
+    weights = torch.cuda.memory_allocated()
+    caller = 2 * checkpoint.shape.num_layers * checkpoint.shape.dim * window
+    caller *= 1 if entries == "int8" else 2
+    room = torch.cuda.mem_get_info()[0] - BESIDE
+    fit = [level for level in levels if level * caller < room]
+    plan = Plan(slots=fit[-1], window=window, entries=entries, buckets=tuple(fit))
+    built = build(checkpoint, plan)
+    give_pages(built)
+    report: Row = {"graph": graph_check(built.device, fit[min(1, len(fit) - 1)])}
+    fill(built)
+    report["parts_ms"] = {level: parts(built, level) for level in (fit[0], fit[-1])}
+    fill(built)
+    report["rows"] = [
+        {
+            "entries": entries,
+            "window": window,
+            **level_row(built, level, ticks),
+            "floor_ms": (weights + level * caller) / BANDWIDTH * 1e3,
+        }
+        for level in fit
+    ]
+    report["rows"] += [
         {"entries": entries, "callers": level, "fits": False}
         for level in levels
         if level not in fit
     ]
-    plan = Plan(slots=fit[-1], window=window, entries=entries, buckets=tuple(fit))  # type: ignore[arg-type]
-    built = build(checkpoint, plan)
-    give_pages(built)
-    if entries == "int8":
-        result["graph"] = graph_check(built.device, min(8, fit[-1]))
-        result["parts_ms"] = {level: parts(built, level) for level in (fit[0], fit[-1])}
-    fill(built, window)
-    measured = []
-    for level in fit:
-        row = level_row(built, level, ticks)
-        held = min(window, built.ring.capacity)
-        floor = (result["weights_gb"] * 1e9 + level * held / 64 * page_bytes) / BANDWIDTH * 1e3
-        measured.append({"entries": entries, "window": window, **row, "floor_ms": floor})
-    if entries == "int8":
-        result["paced"] = paced(built.device, fit[-1], ticks)
-        result["with_newcomers_ms"] = with_newcomers(built, fit[-1], ticks // 4)
+    report["paced"] = paced(built.device, fit[-1], ticks)
+    report["with_newcomers"] = with_newcomers(built, fit[-1], ticks)
     del built
     gc.collect()
-    torch.cuda.empty_cache()
-    return measured + rows
+    return report
 
 
 def graph_check(device: Device, slots: int) -> Row:
@@ -246,7 +155,7 @@ def give_pages(built: Built) -> None:
     built.device.send_table()
 
 
-def fill(built: Built, window: int) -> None:
+def fill(built: Built) -> None:
     """Every ring is full, and every slot past its end; random, so that nothing is 0."""
     device, ring = built.device, built.ring
     for layer in ring.entries:
@@ -256,7 +165,7 @@ def fill(built: Built, window: int) -> None:
             layer.normal_()
     if ring.scales is not None:
         ring.scales.fill_(0.02)
-    device.stepper.position.fill_(window + 100)
+    device.stepper.position.fill_(2 * ring.capacity)
     for frames in (device.mimi.heard, device.mimi.spoken):
         frames.fill_(400)
     device.inbox.temperature[:, 0], device.inbox.temperature[:, 1] = 0.7, 0.8
@@ -342,7 +251,6 @@ def with_newcomers(built: Built, level: int, ticks: int) -> Row:
 
 def parts(built: Built, level: int) -> Row:
     """Milliseconds of a tick's parts, each as a graph of its own."""
-    fill(built, built.ring.window)
     device = built.device
     stepper, mimi, temporal = device.stepper, device.mimi, device.temporal
     run = torch.ones(level, dtype=torch.bool, device="cuda")
