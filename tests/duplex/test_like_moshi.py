@@ -15,6 +15,7 @@ from torch import Tensor
 
 from engine.duplex import random_weights
 from engine.duplex.mimi import Mimi
+from engine.duplex.shapes import MimiShape
 from engine.duplex.weights import Weights
 from tests.duplex.tiny import MIMI, SHAPE, Talker, codes, config, mimi_config, newer_names, sound
 
@@ -129,3 +130,20 @@ def test_a_codec_slot_that_pauses_and_is_reused_is_as_one_alone(
         if run[1]:
             said.append(heard[1].tolist())
     assert said[: len(frames)] == expected[: len(said)]
+
+
+def test_the_codec_in_full_size_sounds_the_same() -> None:
+    torch.manual_seed(4)
+    weights = random_weights.codec(MimiShape())
+    theirs = get_mimi(None, num_codebooks=8)
+    theirs.load_state_dict(weights)
+    ours = Mimi(MimiShape(), Weights(weights), slots=1)
+    run = torch.ones(1, dtype=torch.bool)
+    with torch.no_grad(), theirs.streaming(1):
+        for frame in torch.from_numpy(sound(5, 3, MimiShape().frame)):
+            expected = theirs.encode(frame[None, None])
+            heard, _ = ours.encode(frame[None], run)
+            assert heard.tolist() == expected[..., 0].tolist()
+            spoken = ours.decode(heard, run)[0]
+            assert spoken.abs().max() > 0.01
+            torch.testing.assert_close(spoken, theirs.decode(expected)[0, 0], atol=1e-5, rtol=0)

@@ -7,6 +7,7 @@ import json
 import tarfile
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file
@@ -16,6 +17,7 @@ from engine.contract import EngineError
 from engine.duplex import load
 from engine.duplex.build import Plan, build
 from engine.duplex.shapes import Shape
+from engine.duplex.slots import Choices
 from engine.duplex.text import Tokenizer
 from tests.duplex.tiny import BIG_BOOKS, PERSONA, SHAPE, Talker, codes, newer_names, write
 
@@ -125,7 +127,11 @@ def test_voices_make_a_model_personaplex_and_stand_in_one_table(
     first, second = checkpoint.voices["NATF0"], checkpoint.voices["VARM1"]
     assert (first.first, first.count, second.first, second.count) == (1, 5, 6, 3)
     assert len(checkpoint.embeddings) == 9 and first.columns[16, 3] == 67
-    build(checkpoint, Plan(slots=2, page=8, buckets=()))
+    by = build(checkpoint, Plan(slots=2, page=8))
+    slot = by.slots.join(Choices(temperature=0), by.prompt([5, 6], second))
+    for _ in range(4):
+        by.slots.tick(np.ones(2, np.bool_))
+    assert slot == 0 and by.slots.due.tolist() == by.slots.sane.tolist() == [True, False]
 
 
 def test_a_voice_for_another_model_is_refused(persona: Path, tmp_path: Path) -> None:
@@ -169,9 +175,11 @@ def test_a_role_is_told_between_its_tags_and_nothing_for_nothing(persona: Path) 
     assert tokenizer.role("you are wise") == tokenizer.role("<system> you are wise <system>")
 
 
-def test_pieces_become_words(persona: Path) -> None:
+def test_pieces_become_words_and_bytes_characters(persona: Path) -> None:
     tokenizer = Tokenizer(persona / load.TOKENIZER)
     speaker = tokenizer.speaker()
     assert speaker.says(0) == speaker.says(3) == ""
-    tokens = tokenizer.role("wise and friendly")
-    assert "wise and friendly" in "".join(speaker.says(token) for token in tokens)
+    tokens = tokenizer.role("wise and fr\N{LATIN SMALL LETTER E WITH ACUTE}e")
+    said = [speaker.says(token) for token in tokens]
+    assert "wise and fr\N{LATIN SMALL LETTER E WITH ACUTE}e" in "".join(said)
+    assert "" in said

@@ -12,7 +12,6 @@ import torch
 
 from engine.duplex.build import Built, Plan, build
 from engine.duplex.load import Checkpoint, read
-from engine.duplex.prompt import Prompt, prompt
 from engine.duplex.slots import Choices
 from tests.duplex.tiny import BIG_BOOKS, PERSONA, SHAPE, sound, write
 
@@ -34,17 +33,6 @@ def persona(tmp_path_factory: pytest.TempPathFactory) -> Checkpoint:
     return read(folder, dtype=torch.float32)
 
 
-def primer(checkpoint: Checkpoint, by: Built, words: int) -> Prompt | None:
-    if not checkpoint.lead:
-        return None
-    return prompt(
-        range(5, 5 + words),
-        delays=checkpoint.shape.delays,
-        start=by.stepper.start_tokens.tolist(),
-        span=by.stepper.span,
-    )
-
-
 def said(by: Built, slot: int) -> Said | None:
     slots = by.slots
     if not slots.due[slot]:
@@ -56,7 +44,9 @@ def said(by: Built, slot: int) -> Said | None:
 
 def alone(checkpoint: Checkpoint, seed: int, frames: int, plan: Plan = PLAN) -> list[Said | None]:
     by = build(checkpoint, msgspec.structs.replace(plan, slots=1))
-    slot = by.slots.join(msgspec.structs.replace(WARM, seed=seed), primer(checkpoint, by, seed % 4))
+    slot = by.slots.join(
+        msgspec.structs.replace(WARM, seed=seed), by.prompt(range(5, 5 + seed % 4))
+    )
     assert slot == 0
     answers: list[Said | None] = []
     everyone = np.ones(1, np.bool_)
@@ -107,7 +97,7 @@ def crowd(checkpoint: Checkpoint, plan: Plan = PLAN) -> list[list[Said | None]]:
             if caller.joins == tick:
                 slot = by.slots.join(
                     msgspec.structs.replace(WARM, seed=caller.seed),
-                    primer(checkpoint, by, caller.seed % 4),
+                    by.prompt(range(5, 5 + caller.seed % 4)),
                 )
                 assert slot is not None
                 where[number] = slot
@@ -144,7 +134,7 @@ def test_eight_bit_rings_serve_each_caller_as_if_alone_too(moshi: Checkpoint) ->
 def test_newcomers_are_primed_within_the_budget_of_each_tick(persona: Checkpoint) -> None:
     """12 positions a tick, at most 5 of one prompt: three prompts take what they must, in order."""
     by = build(persona, PLAN)
-    slots = [by.slots.join(WARM, primer(persona, by, 4)) for _ in range(3)]
+    slots = [by.slots.join(WARM, by.prompt(range(5, 9))) for _ in range(3)]
     assert slots == [0, 1, 2]
     nobody = np.zeros(PLAN.slots, np.bool_)
     primed = []

@@ -141,8 +141,9 @@ def write(
     sentencepiece.SentencePieceTrainer.train(
         input=str(folder / "words.txt"),
         model_prefix=str(folder / "tokenizer_spm_32k_3"),
-        vocab_size=64,
+        vocab_size=400,
         hard_vocab_limit=False,
+        byte_fallback=True,
         pad_id=3,
         minloglevel=2,
     )
