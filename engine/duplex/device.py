@@ -156,7 +156,8 @@ class Device:
         out.pcm[:slots] = torch.where(said.due[:, None], pcm, 0)
         out.tokens[:slots] = said.tokens
         out.due[:slots] = said.due
-        out.sane[:slots] = sane & said.sane & (pcm.isfinite().all(-1) | ~said.due)
+        sane &= said.sane & (pcm.isfinite().all(-1) | ~said.due)
+        out.sane[:slots] = sane | ~run
 
     def _hear(self) -> None:
         told = self._read

@@ -7,8 +7,8 @@ positions of one slot may be written before the first of them is read, as long a
 ``chunk``: the capacity is that much longer than the window.
 
 Entries are kept as they are computed, or as 8-bit integers with one scale for each position and
-head (half the memory, relative error of attention about 0.7 %). 8-bit floats would need no scale
-but round to four bits: three times that error.
+head: half the memory, and attention off by about 0.9 % at the published size. 8-bit floats would
+need no scale, but round to four bits: four times that error.
 """
 
 from __future__ import annotations

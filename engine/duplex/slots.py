@@ -91,7 +91,7 @@ class Slots:
 
         Args:
             choices: how its tokens are chosen.
-            prompt: what it reads before it runs.
+            prompt: what it reads before it runs; PersonaPlex always has one.
             frames: the most that it will run; None: any number.
         """
         if not self._free:
@@ -119,15 +119,18 @@ class Slots:
 
     def tick(self, run: Bools) -> None:
         """Runs the slots that ``run`` [slots] names, less those that are not primed."""
-        self._prime()
+        reads = self._prime()
         np.logical_and(run, self._primed, out=self._run)
         running = np.flatnonzero(self._run)
         for slot in running[self._position[running] % self._page == 0]:
             self._grow(int(slot), int(self._position[slot]))
-        self._send_table()
-        highest = int(running[-1]) + 1 if len(running) else 0
-        if highest:
-            self._device.tick(highest)
+        if self._table_changed:
+            self._device.send_table()
+            self._table_changed = False
+        if reads:
+            self._device.read()
+        if len(running):
+            self._device.tick(int(running[-1]) + 1)
         self._device.wait()
         self._position[running] += 1
         self._reset[running] = False
@@ -142,37 +145,29 @@ class Slots:
         inbox.top_k.numpy()[slot] = choices.text_top_k, choices.top_k
         inbox.seed[slot] = choices.seed
 
-    def _prime(self) -> None:
-        """Reads the next positions of the newcomers' prompts, as many as fit."""
+    def _prime(self) -> bool:
+        """Lays out the next positions of the newcomers' prompts, as many as fit; if there are."""
         reading = self._device.reading
         tokens, stored = reading.tokens.numpy(), reading.stored.numpy()
         slots, positions = reading.slot.numpy(), reading.position.numpy()
         row, room = 0, len(slots)
         for new in list(self._newcomers):
             length = min(self._chunk, new.prompt.position - new.done, room - row)
+            if not length:
+                break
             rows, part = slice(row, row + length), slice(new.done, new.done + length)
             tokens[rows], stored[rows] = new.prompt.inputs[part], new.prompt.stored[part]
-            slots[rows], positions[rows] = new.slot, range(new.done, new.done + length)
-            self._grow(new.slot, new.done + length - 1)
-            new.done += length
-            row += length
+            slots[rows], positions[rows] = new.slot, range(part.start, part.stop)
+            new.done, row = part.stop, rows.stop
+            self._grow(new.slot, new.done - 1)
             if new.done == new.prompt.position:
                 self._newcomers.remove(new)
                 self._primed[new.slot] = True
-            if row == room:
-                break
-        if row:
-            run = reading.run.numpy()
-            run[:row], run[row:] = True, False
-            self._send_table()
-            self._device.read()
+        run = reading.run.numpy()
+        run[:row], run[row:] = True, False
+        return row > 0
 
     def _grow(self, slot: int, position: int) -> None:
         for index, page in self._pages.grow(slot, position):
             self._table[slot, index] = page
             self._table_changed = True
-
-    def _send_table(self) -> None:
-        if self._table_changed:
-            self._device.send_table()
-            self._table_changed = False

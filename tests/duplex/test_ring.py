@@ -99,16 +99,29 @@ def test_what_is_no_number_does_not_outlive_its_call_in_a_page() -> None:
     assert by.attend(0, torch.ones(1, HEADS, SIZE), places).allclose(torch.ones(1, HEADS, SIZE))
 
 
-@pytest.mark.parametrize(("entries", "limit"), [("int8", 0.02), ("bfloat16", 0.02)])
-def test_small_entries_change_attention_little(entries: Entries, limit: float) -> None:
-    """At the head size of the published models, with queries that tell entries apart."""
-    for seed in range(3):
-        whole, small = (ring(kind, slots=1, window=20, chunk=5) for kind in ("float32", entries))
-        for by in (whole, small):
-            _, queries, places = talk(by, 40, seed)
-        expected = whole.attend(1, queries * 3, places)
-        error = (small.attend(1, queries * 3, places) - expected).norm() / expected.norm()
-        assert error <= limit, f"relative L2 error {error:.4f}"
+@pytest.mark.parametrize("entries", ["int8", "bfloat16"])
+def test_small_entries_change_attention_by_two_per_cent_at_most(entries: Entries) -> None:
+    """At the published models' head size, over a window of 1,500 frames."""
+    frames = 1500
+    generator = torch.Generator().manual_seed(8)
+    pairs = torch.randn(frames, 2, HEADS, SIZE, generator=generator)
+    query = torch.randn(1, HEADS, SIZE, generator=generator)
+    by = Ring(
+        layers=1,
+        heads=HEADS,
+        size=SIZE,
+        slots=1,
+        window=frames,
+        chunk=frames,
+        entries=entries,
+    )
+    position = torch.arange(frames)
+    places = by.places(torch.zeros_like(position), position, position >= 0)
+    by.write(0, pairs, places)
+    answer = by.attend(0, query, Places(*(place[-1:] for place in places)))[0]
+    expected = exact(query[0], pairs, frames - 1, frames)
+    error = (answer - expected).norm() / expected.norm()
+    assert error <= 0.02, f"relative L2 error {error:.4f}"
 
 
 @pytest.mark.parametrize("entries", ["float32", "bfloat16", "int8"])
