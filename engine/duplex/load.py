@@ -112,10 +112,10 @@ def read(
     """
     config = _config(source / "config.json")
     persona = config.get("model_type") == "personaplex" or _voice_files(source)
-    if persona:
-        config.setdefault("dep_q", 16)
     try:
         shape = msgspec.convert(config, Shape)
+        if persona:
+            shape = msgspec.structs.replace(shape, dep_q=shape.n_q)
         mimi_name = config.get("mimi_config_name")
         mimi_shape = msgspec.convert(_config(source / mimi_name) if mimi_name else {}, MimiShape)
     except msgspec.ValidationError as error:
@@ -141,6 +141,8 @@ def _config(file: Path) -> dict[str, Any]:
     for name, known in _ONLY.items():
         if config.get(name, known) != known:
             raise EngineError(f"{file.name}: {name}: expected {known}, got {config[name]}")
+    if config.get("conditioners"):
+        raise EngineError(f"{file.name}: conditioners: expected none, got some")
     return config
 
 

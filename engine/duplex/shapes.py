@@ -31,7 +31,8 @@ class Shape(Struct, frozen=True, kw_only=True):
     depformer_dim: int = 1024
     depformer_num_heads: int = 16
     depformer_num_layers: int = 6
-    depformer_dim_feedforward: int = 4224
+    depformer_dim_feedforward: int | None = None
+    """None: as the temporal transformer's, by ``hidden_scale``."""
 
     @property
     def rows(self) -> int:
@@ -46,7 +47,8 @@ class Shape(Struct, frozen=True, kw_only=True):
     @property
     def depth_hidden(self) -> int:
         """Width of the depth transformer's gated feed-forward."""
-        return _gated(self.depformer_dim, self.depformer_dim_feedforward)
+        wide = self.depformer_dim_feedforward or int(self.hidden_scale * self.depformer_dim)
+        return _gated(self.depformer_dim, wide)
 
 
 class Seanet(Struct, frozen=True, kw_only=True):
