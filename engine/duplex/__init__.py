@@ -2,9 +2,10 @@
 
 One path, to be read in this order: ``shapes`` (a model in numbers), ``weights`` (tensors by their
 on-disk names), ``pages`` and ``ring`` (what attention remembers), ``kernel`` (how a GPU reads it),
-``transformer``, ``temporal`` and ``depth`` (the two transformers of the Moshi family), ``mimi``
-(its codec), ``sample``, ``step`` (one step in tokens), ``prompt`` (how PersonaPlex is primed),
-``slots`` (callers in static buffers) and ``load``.
+``transformer``, ``temporal`` and ``depth`` (the two transformers of the Moshi family), ``sample``
+and ``step`` (one step in tokens), ``conv`` and ``mimi`` (the codec), ``prompt`` (how PersonaPlex
+is primed), ``device`` (a whole tick in static buffers), ``slots`` (callers in them), ``load``,
+``text`` and ``build``. ``bench`` measures it.
 
 Nothing here knows sessions, clocks or protocols, and nothing else imports it: PyTorch is needed
 only where such a model is served.

@@ -87,6 +87,8 @@ def measure(
     caller *= 1 if entries == "int8" else 2
     room = torch.cuda.mem_get_info()[0] - BESIDE
     fit = [level for level in levels if level * caller < room]
+    if not fit:
+        return {"rows": [{"entries": entries, "callers": n, "fits": False} for n in levels]}
     plan = Plan(slots=fit[-1], window=window, entries=entries, buckets=tuple(fit))
     built = build(checkpoint, plan)
     give_pages(built)

@@ -153,13 +153,7 @@ def _there(file: Path) -> Path:
 
 
 def _tensors(file: Path, device: torch.device | str, dtype: torch.dtype) -> Weights:
-    tensors = load_file(_there(file), device=str(device))
-    return Weights(
-        {
-            name: tensor.to(dtype) if tensor.is_floating_point() else tensor
-            for name, tensor in tensors.items()
-        }
-    )
+    return Weights(load_file(_there(file), device=str(device))).to(dtype)
 
 
 def _voices(source: Path, shape: Shape) -> tuple[dict[str, Voice], Tensor]:

@@ -89,33 +89,27 @@ def prompt(
         voice_codes: frames of the agent's eight codes, or neither.
     """
     frames = [(PAD, *codes, *SINE) for codes in voice_codes]
-    frames += [(PAD, *SILENCE, *SINE)] * SILENT_FRAMES
-    frames += [(token, *SILENCE, *SINE) for token in role_tokens]
-    frames += [(PAD, *SILENCE, *SINE)] * SILENT_FRAMES
+    for tokens in ([PAD] * SILENT_FRAMES, role_tokens, [PAD] * SILENT_FRAMES):
+        frames += [(token, *SILENCE, *SINE) for token in tokens]
 
     before = 0 if voice is None else voice.count + 1
-    length = before + len(frames)
+    position = before + len(frames) - 1
     lags = np.asarray(delays)
-    lag = int(lags.max())
+    column = np.arange(position + 1 + lags.max())
     rows = np.arange(len(lags))
-    columns = np.tile(np.asarray(start, np.int64)[:, None], (1, length + lag))
+    columns = np.zeros((len(lags), len(column)), np.int64)
     for call, frame in enumerate(frames, before):
         columns[rows, call + lags] = frame
-    first = np.arange(length + lag)
     if voice is None:
-        columns = np.where(first <= lags[:, None], np.asarray(start)[:, None], columns)
+        columns = np.where(column <= lags[:, None], np.asarray(start)[:, None], columns)
+        stored = np.full(position, -1, np.int64)
     else:
-        count = voice.count
-        left = voice.columns[:, first % span]
-        columns = np.where((first >= count) & (first <= count + lags[:, None]), left, columns)
-
-    position = length - 1
-    stored = np.full(position, -1, np.int64)
-    if voice is not None:
-        stored[: voice.count] = voice.first + np.arange(voice.count)
-    around = position + np.arange(lag + 1)
-    ring = np.zeros((len(lags), span), np.int64)
-    given = np.zeros((len(lags), span), np.bool_)
+        left = (column >= voice.count) & (column <= voice.count + lags[:, None])
+        columns = np.where(left, voice.columns[:, column % span], columns)
+        read = column[:position]
+        stored = np.where(read < voice.count, voice.first + read, -1)
+    around = column[position:]
+    ring, given = np.zeros((2, len(lags), span), np.int64)
     ring[:, around % span] = columns[:, around]
     given[:, around % span] = around <= position + lags[:, None]
-    return Prompt(np.ascontiguousarray(columns[:, :position].T), stored, ring, given)
+    return Prompt(np.ascontiguousarray(columns[:, :position].T), stored, ring, given > 0)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import torch
 from torch import Tensor
 
 from engine.contract import EngineError
@@ -25,6 +26,16 @@ class Weights:
     def below(self, name: str) -> Weights:
         """The tensors below ``name``."""
         return Weights(self._tensors, f"{self._prefix}{name}.")
+
+    def to(self, dtype: torch.dtype) -> Weights:
+        """The same with floats of ``dtype``."""
+        return Weights(
+            {
+                name: tensor.to(dtype) if tensor.is_floating_point() else tensor
+                for name, tensor in self._tensors.items()
+            },
+            self._prefix,
+        )
 
     def __contains__(self, name: str) -> bool:
         return self._prefix + name in self._tensors

@@ -131,6 +131,14 @@ def test_eight_bit_rings_serve_each_caller_as_if_alone_too(moshi: Checkpoint) ->
         same(answers, alone(moshi, caller.seed, caller.stays, plan))
 
 
+def test_weights_of_16_bits_serve_too(moshi: Checkpoint) -> None:
+    half = dataclasses.replace(
+        moshi, weights=moshi.weights.to(torch.bfloat16), embeddings=moshi.embeddings.bfloat16()
+    )
+    answers = alone(half, 1, 20, msgspec.structs.replace(PLAN, entries="int8"))
+    assert answers[0] is None and all(answers[1:])
+
+
 def test_newcomers_are_primed_within_the_budget_of_each_tick(persona: Checkpoint) -> None:
     """12 positions a tick, at most 5 of one prompt: three prompts take what they must, in order."""
     by = build(persona, PLAN)
