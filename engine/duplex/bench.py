@@ -25,7 +25,7 @@ from engine.duplex.bench_kernels import BANDWIDTH, Row, kernel_checks, kernel_ti
 from engine.duplex.build import Built, Plan, build
 from engine.duplex.device import Device
 from engine.duplex.load import Checkpoint
-from engine.duplex.ring import Entries
+from engine.duplex.options import Entries
 from engine.duplex.shapes import MimiShape, Shape
 from engine.duplex.step import Chosen
 from engine.duplex.weights import Weights

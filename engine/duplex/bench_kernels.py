@@ -10,7 +10,8 @@ import torch
 from torch import Tensor
 
 from engine.duplex import kernel
-from engine.duplex.ring import Entries, Ring, rotation
+from engine.duplex.options import Entries
+from engine.duplex.ring import Ring, rotation
 
 BANDWIDTH = 4.8e12
 """Bytes a second by the H200's datasheet, for the floors."""

@@ -6,7 +6,6 @@ call.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from msgspec import Struct
@@ -15,9 +14,10 @@ from engine.duplex.depth import Depth
 from engine.duplex.device import Device
 from engine.duplex.load import Checkpoint
 from engine.duplex.mimi import Mimi
+from engine.duplex.options import Entries
 from engine.duplex.pages import Pages
-from engine.duplex.prompt import Prompt, Voice, prompt
-from engine.duplex.ring import Entries, Ring, pages_of_a_ring
+from engine.duplex.prompt import Primer
+from engine.duplex.ring import Ring, pages_of_a_ring
 from engine.duplex.slots import Slots
 from engine.duplex.step import Stepper
 from engine.duplex.temporal import Temporal
@@ -53,15 +53,7 @@ class Built:
     pages: Pages
     stepper: Stepper
     ring: Ring
-    delays: tuple[int, ...]
-    lead: int
-
-    def prompt(self, role: Sequence[int], voice: Voice | None = None) -> Prompt | None:
-        """What a newcomer reads first, given its role's tokens; None where the model has none."""
-        if not self.lead:
-            return None
-        start = self.stepper.start_tokens.tolist()
-        return prompt(role, delays=self.delays, start=start, span=self.stepper.span, voice=voice)
+    prompt: Primer
 
 
 def build(checkpoint: Checkpoint, plan: Plan) -> Built:
@@ -98,4 +90,6 @@ def build(checkpoint: Checkpoint, plan: Plan) -> Built:
         buckets=[bucket for bucket in plan.buckets if bucket < plan.slots],
     )
     slots = Slots(device, pages, plan.page, plan.chunk)
-    return Built(device, slots, pages, stepper, ring, shape.delays, checkpoint.lead)
+    start = tuple(stepper.start_tokens.tolist())
+    primer = Primer(checkpoint.lead, shape.delays, start, stepper.span)
+    return Built(device, slots, pages, stepper, ring, primer)

@@ -61,6 +61,22 @@ class Prompt:
         return len(self.inputs)
 
 
+@dataclass(frozen=True, slots=True)
+class Primer:
+    """Makes prompts for a model: its step rule and token ring; see :func:`prompt`."""
+
+    lead: int
+    delays: tuple[int, ...]
+    start: tuple[int, ...]
+    span: int
+
+    def __call__(self, role: Sequence[int], voice: Voice | None = None) -> Prompt | None:
+        """What a newcomer reads first, given its role's tokens; None where the model has none."""
+        if not self.lead:
+            return None
+        return prompt(role, delays=self.delays, start=self.start, span=self.span, voice=voice)
+
+
 def role(text: str) -> str:
     """The role as the model was trained to read it; nothing for nothing."""
     text = text.strip()

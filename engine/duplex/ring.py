@@ -14,13 +14,13 @@ need no scale, but round to four bits: four times that error.
 from __future__ import annotations
 
 import math
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-Entries = Literal["float32", "bfloat16", "int8"]
+from engine.duplex.options import Entries
 
 
 class Places(NamedTuple):

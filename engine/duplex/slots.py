@@ -1,10 +1,10 @@
 """Callers in slots: admission, priming, ticks.
 
-A caller gets a slot if one is free and its pages can be promised. If it has a prompt, its slot is
-primed first: every tick reads at most so many positions of all newcomers' prompts together, in the
-order in which they came, so that those who talk are never late on their account. Then it runs in
-every tick that it is told to, sits still in the others, and leaves whenever it likes; nothing that
-it does shows in another slot.
+A caller gets a slot if one is free and its pages can be promised. If it begins with a prompt, its
+slot is primed first: every tick reads at most so many positions of all newcomers' prompts together,
+in the order in which they came, so that those who talk are never late on their account. Then it
+runs in every tick that it is told to, sits still in the others, and leaves whenever it likes;
+nothing that it does shows in another slot.
 """
 
 from __future__ import annotations
@@ -15,24 +15,13 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from msgspec import Struct
 
 from engine.duplex.device import Device
+from engine.duplex.options import Choices
 from engine.duplex.pages import Pages
 from engine.duplex.prompt import Prompt
 
 Bools = npt.NDArray[np.bool_]
-
-
-class Choices(Struct, frozen=True, kw_only=True):
-    """How a caller's tokens are chosen; the references' defaults."""
-
-    temperature: float = 0.8
-    """Of audio; 0 takes the likeliest."""
-    text_temperature: float = 0.7
-    top_k: int = 250
-    text_top_k: int = 25
-    seed: int = 0
 
 
 @dataclass(slots=True)
@@ -81,32 +70,28 @@ class Slots:
         """Whether the slot may run."""
         return bool(self._primed[slot])
 
-    def join(
-        self,
-        choices: Choices,
-        prompt: Prompt | None = None,
-        frames: int | None = None,
-    ) -> int | None:
+    def join(self, positions: int | None = None) -> int | None:
         """Gives a caller a slot; None if no slot is free or its pages cannot be promised.
+
+        Args:
+            positions: the most that it will read and run; None: any number.
+        """
+        if not self._free or not self._pages.promise(self._free[0], positions):
+            return None
+        return heapq.heappop(self._free)
+
+    def begin(self, slot: int, choices: Choices, prompt: Prompt | None = None) -> None:
+        """Lets a slot that was joined run, once it has read its prompt; at most once a stay.
 
         Args:
             choices: how its tokens are chosen.
             prompt: what it reads before it runs; PersonaPlex always has one.
-            frames: the most that it will run; None: any number.
         """
-        if not self._free:
-            return None
-        start = 0 if prompt is None else prompt.position
-        slot = self._free[0]
-        if not self._pages.promise(slot, None if frames is None else start + frames):
-            return None
-        heapq.heappop(self._free)
         self._tell(slot, choices, prompt)
-        self._position[slot] = start
+        self._position[slot] = 0 if prompt is None else prompt.position
         self._primed[slot] = prompt is None
         if prompt is not None:
             self._newcomers.append(_Newcomer(slot, prompt))
-        return slot
 
     def leave(self, slot: int) -> None:
         """Takes the slot back; it may be another's at once."""

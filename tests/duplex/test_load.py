@@ -16,10 +16,10 @@ from torch import Tensor
 from engine.contract import EngineError
 from engine.duplex import load
 from engine.duplex.build import Plan, build
+from engine.duplex.options import Choices
 from engine.duplex.shapes import Shape
-from engine.duplex.slots import Choices
 from engine.duplex.text import Tokenizer
-from tests.duplex.tiny import BIG_BOOKS, PERSONA, SHAPE, Talker, codes, newer_names, write
+from tests.duplex.tiny import BIG_BOOKS, PERSONA, SHAPE, Talker, codes, join, newer_names, write
 
 
 @pytest.fixture(scope="module")
@@ -128,7 +128,7 @@ def test_voices_make_a_model_personaplex_and_stand_in_one_table(
     assert (first.first, first.count, second.first, second.count) == (1, 5, 6, 3)
     assert len(checkpoint.embeddings) == 9 and first.columns[16, 3] == 67
     by = build(checkpoint, Plan(slots=2, page=8))
-    slot = by.slots.join(Choices(temperature=0), by.prompt([5, 6], second))
+    slot = join(by.slots, Choices(temperature=0), by.prompt([5, 6], second))
     for _ in range(4):
         by.slots.tick(np.ones(2, np.bool_))
     assert slot == 0 and by.slots.due.tolist() == by.slots.sane.tolist() == [True, False]

@@ -9,7 +9,8 @@ import torch
 from torch import Tensor
 
 from engine.duplex import kernel
-from engine.duplex.ring import Entries, Places, Ring, rotation
+from engine.duplex.options import Entries
+from engine.duplex.ring import Places, Ring, rotation
 
 HEADS, SIZE = 2, 128
 

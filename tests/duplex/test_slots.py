@@ -12,8 +12,8 @@ import torch
 
 from engine.duplex.build import Built, Plan, build
 from engine.duplex.load import Checkpoint, read
-from engine.duplex.slots import Choices
-from tests.duplex.tiny import BIG_BOOKS, PERSONA, SHAPE, sound, write
+from engine.duplex.options import Choices
+from tests.duplex.tiny import BIG_BOOKS, PERSONA, SHAPE, join, sound, write
 
 WARM = Choices(temperature=0.9, text_temperature=0.9, top_k=20, text_top_k=20)
 PLAN = Plan(slots=5, entries="float32", page=4, budget=12, chunk=5, buckets=(1, 2))
@@ -44,8 +44,8 @@ def said(by: Built, slot: int) -> Said | None:
 
 def alone(checkpoint: Checkpoint, seed: int, frames: int, plan: Plan = PLAN) -> list[Said | None]:
     by = build(checkpoint, msgspec.structs.replace(plan, slots=1))
-    slot = by.slots.join(
-        msgspec.structs.replace(WARM, seed=seed), by.prompt(range(5, 5 + seed % 4))
+    slot = join(
+        by.slots, msgspec.structs.replace(WARM, seed=seed), by.prompt(range(5, 5 + seed % 4))
     )
     assert slot == 0
     answers: list[Said | None] = []
@@ -95,7 +95,8 @@ def crowd(checkpoint: Checkpoint, plan: Plan = PLAN) -> list[list[Said | None]]:
         run = np.zeros(plan.slots, np.bool_)
         for number, caller in enumerate(CALLERS):
             if caller.joins == tick:
-                slot = by.slots.join(
+                slot = join(
+                    by.slots,
                     msgspec.structs.replace(WARM, seed=caller.seed),
                     by.prompt(range(5, 5 + caller.seed % 4)),
                 )
@@ -142,7 +143,7 @@ def test_weights_of_16_bits_serve_too(moshi: Checkpoint) -> None:
 def test_newcomers_are_primed_within_the_budget_of_each_tick(persona: Checkpoint) -> None:
     """12 positions a tick, at most 5 of one prompt: three prompts take what they must, in order."""
     by = build(persona, PLAN)
-    slots = [by.slots.join(WARM, by.prompt(range(5, 9))) for _ in range(3)]
+    slots = [join(by.slots, WARM, by.prompt(range(5, 9))) for _ in range(3)]
     assert slots == [0, 1, 2]
     nobody = np.zeros(PLAN.slots, np.bool_)
     primed = []
@@ -156,11 +157,11 @@ def test_newcomers_are_primed_within_the_budget_of_each_tick(persona: Checkpoint
 def test_a_caller_for_whom_no_page_can_be_promised_is_not_admitted(moshi: Checkpoint) -> None:
     whole = build(moshi, PLAN).ring.per_slot
     by = build(moshi, msgspec.structs.replace(PLAN, pages=whole + 1))
-    assert by.slots.join(WARM) == 0
-    assert by.slots.join(WARM) is None
-    assert by.slots.join(WARM, frames=4) == 1
+    assert by.slots.join() == 0
+    assert by.slots.join() is None
+    assert by.slots.join(positions=4) == 1
     by.slots.leave(0)
-    assert by.slots.join(WARM) == 0
+    assert by.slots.join() == 0
 
 
 def test_a_slot_whose_numbers_broke_says_so_and_its_next_caller_is_well(
@@ -169,8 +170,8 @@ def test_a_slot_whose_numbers_broke_says_so_and_its_next_caller_is_well(
     expected = alone(moshi, 3, 20)
     by = build(moshi, msgspec.structs.replace(PLAN, slots=2))
     everyone = np.ones(2, np.bool_)
-    by.slots.join(msgspec.structs.replace(WARM, seed=3))
-    by.slots.join(WARM)
+    join(by.slots, msgspec.structs.replace(WARM, seed=3))
+    join(by.slots, WARM)
     answers = []
     for tick, frame in enumerate(sound(3, 20)):
         by.slots.pcm[0], by.slots.pcm[1] = frame, np.nan if 5 <= tick < 12 else frame
@@ -180,7 +181,7 @@ def test_a_slot_whose_numbers_broke_says_so_and_its_next_caller_is_well(
         if tick == 11:
             assert not by.slots.sane[1]
             by.slots.leave(1)
-            assert by.slots.join(msgspec.structs.replace(WARM, seed=3)) == 1
+            assert join(by.slots, msgspec.structs.replace(WARM, seed=3)) == 1
     same(answers, expected)
     after = []
     for frame in sound(3, 20)[8:]:

@@ -16,9 +16,11 @@ from torch import Tensor
 
 from engine.duplex import random_weights
 from engine.duplex.depth import Depth
+from engine.duplex.options import Choices, Entries
 from engine.duplex.prompt import Prompt
-from engine.duplex.ring import Entries, Ring
+from engine.duplex.ring import Ring
 from engine.duplex.shapes import CodecTransformer, MimiShape, Quantizer, Seanet, Shape
+from engine.duplex.slots import Slots
 from engine.duplex.step import Chosen, Stepper
 from engine.duplex.temporal import Temporal
 from engine.duplex.weights import Weights
@@ -148,6 +150,14 @@ def write(
         minloglevel=2,
     )
     return folder
+
+
+def join(slots: Slots, choices: Choices, prompt: Prompt | None = None) -> int | None:
+    """Gives a caller a slot, if there is one, and lets it begin."""
+    slot = slots.join()
+    if slot is not None:
+        slots.begin(slot, choices, prompt)
+    return slot
 
 
 class Talker:
