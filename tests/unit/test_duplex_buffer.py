@@ -1,0 +1,81 @@
+"""A caller's buffer: nothing is lost that is not counted, and nothing waits for long."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine.contract import Cancel, Order, Samples
+from engine.duplex.buffer import CAP, PREBUFFER, Buffer
+
+FRAME = 8
+STEPS = st.lists(
+    st.one_of(st.integers(0, 40), st.just("order"), st.just("tick"), st.just("deaf")), max_size=60
+)
+
+
+def numbered(first: int, count: int) -> Samples:
+    return np.arange(first + 1, first + count + 1, dtype=np.float32)
+
+
+def ordered(orders: list[Order]) -> list[int]:
+    return [int(order.reply) for order in orders if isinstance(order, Cancel)]
+
+
+@given(STEPS)
+def test_every_sample_is_heard_missed_dropped_or_waits(steps: list[int | str]) -> None:
+    """Samples are numbered from 1: those that are heard come in order, none twice."""
+    buffer, offered, told = Buffer(FRAME), 0, 0
+    sounds: list[Samples] = []
+    orders: list[int] = []
+    for step in steps:
+        if isinstance(step, int):
+            buffer.put(numbered(offered, step))
+            offered += step
+        elif step == "order":
+            buffer.put(Cancel(reply=str(told)))
+            told += 1
+        else:
+            taken = buffer.take(listens=step == "tick")
+            orders += ordered(taken.orders)
+            if taken.sound is not None:
+                assert len(taken.sound) == FRAME
+                sounds.append(taken.sound[taken.sound > 0])
+        assert buffer.offered == offered == buffer.heard + buffer.dropped + buffer.held
+        assert buffer.held <= CAP * FRAME
+        assert buffer.room == CAP * FRAME - buffer.held
+    heard = np.concatenate([np.zeros(0), *sounds])
+    assert len(heard) == buffer.heard
+    assert (np.diff(heard) > 0).all()
+    assert orders == list(range(len(orders)))
+
+
+@given(st.integers(1, CAP * FRAME), st.integers(0, 3))
+def test_nothing_waits_longer_than_it_was_waited_for(samples: int, before: int) -> None:
+    buffer = Buffer(FRAME)
+    for _ in range(before):
+        buffer.take()
+    buffer.put(numbered(0, samples))
+    buffer.put(Cancel(reply="0"))
+    taken = [buffer.take() for _ in range(2 * PREBUFFER + CAP + 2)]
+    assert buffer.heard == samples and buffer.held == 0
+    assert sum(len(part.orders) for part in taken) == 1
+
+
+def test_sound_waits_until_two_frames_are_there_and_then_flows() -> None:
+    buffer = Buffer(FRAME)
+    heard = []
+    for tick in range(6):
+        buffer.put(numbered(tick * FRAME, FRAME))
+        sound = buffer.take().sound
+        heard.append(None if sound is None else int(sound[0]))
+    assert heard == [None, 1, 9, 17, 25, 33]
+
+
+def test_the_oldest_goes_first() -> None:
+    buffer = Buffer(FRAME)
+    buffer.put(numbered(0, 6 * FRAME))
+    sound = buffer.take().sound
+    assert sound is not None and sound[0] == 2 * FRAME + 1
+    assert buffer.dropped == 2 * FRAME
