@@ -1,0 +1,86 @@
+"""A caller's place in the loop, and what is told to whoever sits there."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from engine.contract import CloseReason, Fault, Order, Samples
+from engine.duplex.buffer import Buffer
+from engine.duplex.options import Choices
+
+if TYPE_CHECKING:
+    from engine.duplex.loop import Loop
+    from engine.duplex.prompt import Prompt
+
+
+class Frame(NamedTuple):
+    """What a caller gets of a tick, after ``skipped`` others: sound and token where due."""
+
+    skipped: int
+    orders: list[Order]
+    pcm: Samples | None
+    token: int
+
+
+class Listener(Protocol):
+    """Who sits in a seat; told on the event loop."""
+
+    def ticked(self, frame: Frame) -> None:
+        """A tick has run."""
+
+    def end(self, reason: CloseReason, fault: Fault | None = None) -> None:
+        """The seat is gone."""
+
+
+class Seat:
+    """One caller's place, once it has been taken.
+
+    Args:
+        positions: the most that it will read and run; None: any number.
+        frames: ticks that it may run, after which it ends as ``too_long``.
+    """
+
+    def __init__(
+        self,
+        loop: Loop,
+        listener: Listener,
+        *,
+        frame: int,
+        positions: int | None = None,
+        frames: int | None = None,
+    ) -> None:
+        self.listener = listener
+        self.buffer = Buffer(frame)
+        """Shared with the loop's thread: only under ``Loop.lock``."""
+        self.slot = -1
+        self.positions, self.left = positions, frames
+        self._loop = loop
+
+    async def take(self) -> None:
+        """Takes the place, at the next border between ticks.
+
+        Raises:
+            EngineBusy: no slot is free, or its pages cannot be promised.
+            EngineUnavailable: the loop does not run.
+        """
+        await self._loop.admit(self)
+
+    def put(self, entry: Samples | Order) -> int:
+        """Sound or an order of the caller's; returns the room that is left."""
+        with self._loop.lock:
+            self.buffer.put(entry)
+            return self.buffer.room
+
+    def counts(self) -> tuple[int, int]:
+        """Samples offered so far, and of these those that nobody will have heard."""
+        with self._loop.lock:
+            return self.buffer.offered, self.buffer.dropped + self.buffer.held
+
+    def begin(self, choices: Choices, prompt: Prompt | None) -> None:
+        """Lets the model talk to the caller, from the next tick or when it has read ``prompt``."""
+        self._loop.ask(partial(self._loop.begin, self, choices, prompt))
+
+    def leave(self) -> None:
+        """Gives the place back."""
+        self._loop.ask(partial(self._loop.leave, self))
