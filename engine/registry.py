@@ -1,6 +1,6 @@
 """Engines by name.
 
-Two come with the application and are imported when they are asked for; other packages add theirs
+Three come with the application and are imported when they are asked for; other packages add theirs
 by an entry point in the group ``parley.engines``, which names a callable that takes the options (a
 mapping) and returns an ``Engine``. Where its module has a ``fetch``, that gets the weights.
 """
@@ -20,6 +20,7 @@ from engine.remote.proxy import RemoteEngine
 _GROUP = "parley.engines"
 _BUILT_IN = (
     EntryPoint("cascade", "engine.cascade.engine:CascadeEngine", _GROUP),
+    EntryPoint("duplex", "engine.duplex.engine:Duplex", _GROUP),
     EntryPoint("simulated", "engine.simulated:Simulated", _GROUP),
 )
 

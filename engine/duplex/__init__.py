@@ -5,8 +5,9 @@ on-disk names), ``pages`` and ``ring`` (what attention remembers), ``kernel`` (h
 ``transformer``, ``temporal`` and ``depth`` (the two transformers of the Moshi family), ``sample``
 and ``step`` (one step in tokens), ``conv`` and ``mimi`` (the codec), ``prompt`` (how PersonaPlex
 is primed), ``device`` (a whole tick in static buffers), ``slots`` (callers in them), ``load``,
-``text`` and ``build``. ``bench`` measures it.
+``text``, ``build`` and ``model``. ``bench`` measures it.
 
-Nothing here knows sessions, clocks or protocols, and nothing else imports it: PyTorch is needed
-only where such a model is served.
+Around it, without PyTorch: ``options``, ``buffer`` (a caller's sound), ``segments`` (replies out of
+a stream), ``loop`` (the clock and the thread), ``seat``, ``session`` and ``engine`` (the contract).
+``bench_loop`` measures that. PyTorch is imported when such an engine starts, and not before.
 """

@@ -177,7 +177,7 @@ async def test_an_engine_that_cannot_start_says_why() -> None:
     with pytest.raises(EngineError, match="tikc"):
         await engine.start()
     engine = RemoteEngine("nobody", {})
-    with pytest.raises(EngineError, match="expected one of cascade, simulated, got nobody"):
+    with pytest.raises(EngineError, match="expected one of cascade, duplex, simulated, got nobody"):
         await engine.start()
     assert engine.state == "failed"
 

@@ -64,4 +64,4 @@ def test_an_engine_that_is_not_there_is_told_with_those_that_are(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert main(["models", "fetch", "none"]) == 1
-    assert "expected one of cascade, simulated, got none" in capsys.readouterr().err
+    assert "expected one of cascade, duplex, simulated, got none" in capsys.readouterr().err

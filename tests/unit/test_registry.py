@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
 import sys
 import types
 from importlib.metadata import EntryPoint
@@ -21,7 +22,7 @@ def outside(monkeypatch: pytest.MonkeyPatch, target: str) -> None:
 
 
 def test_the_engines_that_come_along_have_names() -> None:
-    assert {"cascade", "simulated"} <= set(registry.names())
+    assert {"cascade", "duplex", "simulated"} <= set(registry.names())
 
 
 def test_an_unknown_engine_is_refused_with_the_names_there_are() -> None:
@@ -32,6 +33,16 @@ def test_an_unknown_engine_is_refused_with_the_names_there_are() -> None:
 def test_bad_options_are_refused_by_name() -> None:
     with pytest.raises(EngineError, match="unknown field `tikc`"):
         registry.create("simulated", {"tikc": 1}, own_process=False)
+
+
+def test_the_duplex_engine_is_made_without_pytorch() -> None:
+    program = (
+        "import sys\n"
+        "from engine import registry\n"
+        "registry.create('duplex', {'model': 'any'}, own_process=False)\n"
+        "assert 'torch' not in sys.modules\n"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True, env={"PYTHONPATH": "."})
 
 
 def test_an_engine_gets_a_process_of_its_own_where_that_is_asked_for() -> None:

@@ -1,0 +1,164 @@
+"""One caller's stay with a model that listens and speaks at once."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import AsyncIterator, Callable, Iterable
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from engine.contract import (
+    Applied,
+    Cancel,
+    Close,
+    Closed,
+    CloseReason,
+    Commit,
+    Event,
+    Fault,
+    Order,
+    Played,
+    Refused,
+    ReplyEnded,
+    ReplyStarted,
+    Respond,
+    Samples,
+    SessionEnded,
+    Settings,
+    TurnDropped,
+)
+from engine.duplex.loop import Loop
+from engine.duplex.options import Choices, Options
+from engine.duplex.seat import Frame, Seat
+from engine.duplex.segments import Segments
+from engine.outbox import Outbox
+
+if TYPE_CHECKING:
+    from engine.duplex.model import Facts
+
+AHEAD = 10
+"""Seconds that a reply may be ahead of its playout."""
+
+
+class DuplexSession:
+    """An ``EngineSession``; ``left`` is called once, when it has ended.
+
+    The model begins with the first settings; what is heard before that, and while it reads its
+    prompt, is missed.
+    """
+
+    def __init__(
+        self,
+        facts: Facts,
+        options: Options,
+        loop: Loop,
+        left: Callable[[DuplexSession], None],
+    ) -> None:
+        self._facts, self._options, self._left = facts, options, left
+        self.seat = Seat(
+            loop, self, frame=facts.frame, positions=facts.positions, frames=facts.frames
+        )
+        self._outbox = Outbox()
+        self._speaker = facts.speaker()
+        self._first: Settings | None = None
+        self.segments = Segments(
+            frame=facts.frame,
+            audible=options.audible,
+            patience=max(1, -(-options.silence_ms * facts.rate // (1000 * facts.frame))),
+            ahead=AHEAD * facts.rate,
+        )
+
+    @property
+    def room(self) -> int:
+        """See ``EngineSession``."""
+        return self.seat.buffer.room
+
+    def hear(self, pcm: Samples) -> int:
+        """See ``EngineSession``."""
+        self._check()
+        return self.seat.put(pcm)
+
+    def order(self, order: Order) -> None:
+        """See ``EngineSession``. It acts at the tick that takes the sound before it."""
+        self._check()
+        self.seat.put(order)
+
+    def events(self) -> AsyncIterator[Event]:
+        """See ``EngineSession``."""
+        return self._outbox.read()
+
+    def ticked(self, frame: Frame) -> None:
+        """See ``Listener``: a frame for each tick, those skipped before it too."""
+        self._put(self.segments.silence() for _ in range(frame.skipped))
+        for order in frame.orders:
+            self._obey(order)
+        text = "" if frame.pcm is None else self._speaker.says(frame.token)
+        self._put(self.segments.push(frame.pcm, text))
+
+    def end(self, reason: CloseReason, fault: Fault | None = None) -> None:
+        """Ends the session, its reply first; does nothing when it has ended."""
+        if self._outbox.closed is not None:
+            return
+        self.seat.leave()
+        message = fault.message if fault is not None else ""
+        self._outbox.end(Closed(reason, *self.seat.counts(), message), fault)
+        self._left(self)
+
+    def _check(self) -> None:
+        if self._outbox.closed is not None:
+            raise SessionEnded(self._outbox.closed)
+
+    def _put(self, events: Iterable[Event]) -> None:
+        for event in events:
+            if self._outbox.closed is None and not self._outbox.put(event):
+                message = "nobody reads the session's events"
+                self.end("engine_failed", Fault(code="events_unread", message=message))
+
+    def _obey(self, order: Order) -> None:
+        match order:
+            case Settings():
+                self._put([self._apply(order)])
+            case Cancel():
+                self._put(self.segments.cancel(order.reply))
+            case Played():
+                self.segments.played(order.reply, order.samples)
+            case Respond():
+                ended = ReplyEnded(order.reply, "failed", "the engine replies by itself")
+                self._put([ReplyStarted(order.reply, order.turn), ended])
+            case Commit():
+                self._put([TurnDropped(order.turn)])
+            case Close():
+                self.end("closed")
+            case _:
+                pass
+
+    def _apply(self, order: Settings) -> Event:
+        """Begins with the first settings that fit; later ones may not change voice and role."""
+        first, voices = self._first, list(self._facts.voices)
+        voice = order.voice or (first.voice if first else voices[0])
+        if voice not in voices:
+            message = f"expected one of {', '.join(voices)}, got {voice}"
+            return Refused(order.id, "voice", f"voice: {message}")
+        told = msgspec.structs.replace(order, voice=voice)
+        for param in ("voice", "instructions") if first else ():
+            if getattr(first, param) != getattr(told, param):
+                return Refused(order.id, param, f"{param}: cannot change once the engine has begun")
+        if first is None:
+            try:
+                prompt = self._facts.prompt(voice, told.instructions)
+            except ValueError as error:
+                return Refused(order.id, "instructions", f"instructions: {error}")
+            self._first = told
+            self.seat.begin(self._choices(), prompt)
+        if not self._facts.primer.lead:
+            told = msgspec.structs.replace(told, instructions="")
+        return Applied(order.id, told)
+
+    def _choices(self) -> Choices:
+        options = self._options
+        return Choices(
+            temperature=options.temperature,
+            text_temperature=options.text_temperature,
+            seed=random.getrandbits(31) if options.seed is None else options.seed,
+        )
