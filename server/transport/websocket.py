@@ -183,7 +183,9 @@ class RealtimeSockets:
                 subscriber.finish()
                 await asyncio.wait({writing}, timeout=_FLUSH)
             else:
-                reason = reading.result() if reading.done() else "peer_lost"
+                # Who says goodbye with events on the way to it ends the writing first.
+                read, _ = await asyncio.wait({reading}, timeout=_CLOSE)
+                reason = reading.result() if read else "peer_lost"
         finally:
             stay.unsubscribe(subscriber)
             for task in (writing, reading, ending, overrun):
