@@ -85,7 +85,7 @@ def _turn(caller: Caller, question: str, voice: str) -> Turn:
 def test_recorded_people_are_captioned_word_for_word(
     caller: Caller, server: Server, tell: Tell
 ) -> None:
-    clips = librivox(RATE)
+    clips = 2 * librivox(RATE)
     caller.open(server.url)
     caller.talk()
     heard = [_dictated(caller, clip.pcm) for clip in clips]
