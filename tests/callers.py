@@ -11,7 +11,7 @@ import asyncio
 import base64
 import json
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
@@ -170,14 +170,23 @@ async def socket(url: str, *, talks: bool = False, query: str = "") -> AsyncIter
     address = urljoin(url, f"v1/realtime?{query}")
     async with ClientSession() as web, web.ws_connect(address) as ws:
         caller = Caller(ws.send_json, paced=False, rate=SOCKET_RATE)
-        tasks = [asyncio.create_task(_read(ws, caller))]
-        if talks:
-            tasks.append(asyncio.create_task(talk(caller)))
-        try:
-            await caller.event("session.created")
+        async with attended(caller, _read(ws, caller), talks=talks):
             yield caller
-        finally:
-            await stopped(tasks)
+
+
+@asynccontextmanager
+async def attended(
+    caller: Caller, reading: Coroutine[None, None, None], *, talks: bool
+) -> AsyncIterator[None]:
+    """Has a caller hear, and talk if it ``talks``, from its greeting on."""
+    tasks = [asyncio.create_task(reading)]
+    if talks:
+        tasks.append(asyncio.create_task(talk(caller)))
+    try:
+        await caller.event("session.created")
+        yield
+    finally:
+        await stopped(tasks)
 
 
 async def stopped(tasks: list[asyncio.Task[None]]) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any, cast
@@ -13,7 +12,7 @@ from openai.resources.realtime.realtime import AsyncRealtimeConnection
 from openai.types.realtime import RealtimeClientEventParam, RealtimeSessionCreateRequestParam
 from websockets.exceptions import ConnectionClosed
 
-from tests.callers import SOCKET_RATE, Caller, call, stopped, talk
+from tests.callers import SOCKET_RATE, Caller, attended, call
 
 
 def openai(url: str, key: str = "none") -> AsyncOpenAI:
@@ -37,14 +36,8 @@ async def connected(
             await connection.send(cast("RealtimeClientEventParam", event))
 
         caller = Caller(send, paced=bool(call_id), rate=SOCKET_RATE)
-        tasks = [asyncio.create_task(_read(connection, caller))]
-        if talks:
-            tasks.append(asyncio.create_task(talk(caller)))
-        try:
-            await caller.event("session.created")
+        async with attended(caller, _read(connection, caller), talks=talks):
             yield caller
-        finally:
-            await stopped(tasks)
 
 
 @asynccontextmanager
