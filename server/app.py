@@ -13,9 +13,11 @@ from aiohttp import web
 from server import access, openapi
 from server.cors import cross_origin
 from server.errors import ServiceError, bad_request
+from server.transport.body import MAX_REQUEST
 from server.transport.client_secrets import ClientSecretRequests
 from server.transport.models import default_model, model_objects
-from server.transport.webrtc.calls import MAX_REQUEST, Calls
+from server.transport.webrtc.calls import Calls
+from server.transport.webrtc.realtime_calls import RealtimeCalls
 from server.transport.websocket import RealtimeSockets
 
 if TYPE_CHECKING:
@@ -39,7 +41,8 @@ def create_app(
         middlewares=[answer_errors, access.guard(rules)], client_max_size=MAX_REQUEST
     )
     app.on_response_prepare.append(cross_origin(rules))
-    calls = Calls(manager, settings)
+    calls = Calls(settings)
+    realtime = RealtimeCalls(manager, settings, calls)
     sockets = RealtimeSockets(manager, settings, metrics)
     secrets = ClientSecretRequests(manager, settings, rules.secrets)
     about = _About(manager, settings, metrics)
@@ -53,9 +56,9 @@ def create_app(
             web.get("/v1/models/{model}", about.model),
             web.get("/v1/realtime", sockets.handle),
             web.post("/v1/realtime/client_secrets", secrets.create),
-            web.post("/v1/realtime/calls", calls.create),
-            web.post("/v1/realtime/calls/{call_id}/hangup", calls.hang_up),
-            web.delete("/v1/realtime/calls/{call_id}", calls.hang_up),
+            web.post("/v1/realtime/calls", realtime.create),
+            web.post("/v1/realtime/calls/{call_id}/hangup", realtime.hang_up),
+            web.delete("/v1/realtime/calls/{call_id}", realtime.hang_up),
         ]
     )
     if settings.page:

@@ -61,6 +61,12 @@ class InputCleared(_Happening, frozen=True):
     """Sound not yet committed was forgotten: asked for, or because nothing was said in it."""
 
 
+class Heard(_Happening, frozen=True):
+    """The next of the caller's sound, at the engine's input rate (live sessions only)."""
+
+    pcm: Samples
+
+
 class KeyPressed(_Happening, frozen=True):
     """The caller pressed ``key`` (0-9, A-D, * or #) of a telephone, at unix second ``at``."""
 
@@ -147,6 +153,9 @@ class ReplyText(_Happening, frozen=True):
     index: int
     item: str
     text: str
+    start: int = 0
+    end: int = 0
+    """The reply's samples that speak it."""
 
 
 class ReplyAudio(_Happening, frozen=True):
@@ -180,6 +189,19 @@ class ReplyEnded(_OfReply, frozen=True, kw_only=True):
     """Caller's sound that the reply answers, for usage."""
     spoken_ms: int
     """Sound made for it."""
+
+
+class Sounded(_Happening, frozen=True):
+    """The next sound has left for the caller, at the engine's output rate (live sessions only).
+
+    It ends at sample ``end`` of reply ``reply``, or is silence of none; ``lost`` samples of silence
+    belong before it.
+    """
+
+    pcm: Samples
+    reply: str | None
+    end: int
+    lost: int = 0
 
 
 class PlayoutStarted(_Happening, frozen=True):
@@ -227,6 +249,7 @@ Happening: TypeAlias = (
     | SpeechStopped
     | InputCommitted
     | InputCleared
+    | Heard
     | KeyPressed
     | IdleTimedOut
     | ItemAdded
@@ -242,6 +265,7 @@ Happening: TypeAlias = (
     | ReplyAudio
     | ReplyItemEnded
     | ReplyEnded
+    | Sounded
     | PlayoutStarted
     | PlayoutStopped
     | PlayoutCleared

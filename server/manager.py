@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping
+from collections.abc import Callable
 from math import inf
-from typing import Any
 
 import structlog
 
@@ -20,11 +19,14 @@ from server.caller import HERE, Caller
 from server.errors import ServiceError, bad_request, unavailable
 from server.observe import Metrics
 from server.pacer import Pacer
-from server.protocol.realtime.opening import Kind, Opening, open_session
+from server.protocol.adapter import Opening, Terms
 from server.replies import new_id
 from server.requests import RequestError, SessionSettings
 from server.settings import ServerSettings
 from server.stay import Stay
+
+Open = Callable[[str, Terms], Opening]
+"""Makes the session of that id, on these terms; raises RequestError."""
 
 RETRY_AFTER = 5.0
 """Seconds after which asking again makes sense when every place is taken."""
@@ -100,34 +102,23 @@ class Manager:
             await asyncio.wait(ends, timeout=seconds)
         await self._end_all("drain")
 
-    async def admit(
-        self,
-        *,
-        model: str,
-        paced: bool,
-        kind: Kind = "realtime",
-        session: Mapping[str, Any] | None = None,
-        caller: Caller = HERE,
-    ) -> Stay:
+    async def admit(self, open_: Open, *, leg: bool = False, caller: Caller = HERE) -> Stay:
         """Takes a place for a caller.
 
         Args:
-            model: the name it asks for, already known to be one of ours.
-            paced: whether a leg will carry the sound.
-            kind: of the session, where ``session`` does not say; ``transcription`` is insisted on.
-            session: the session object that the caller brings along, if any; it holds from the
-                first event on.
+            open_: makes the session that the caller asks for.
+            leg: whether a leg will carry its sound.
             caller: whose session it is; only they find it again.
 
         Raises:
-            ServiceError: ``session`` cannot be had (400), the caller had as much as is allowed
+            ServiceError: the session cannot be had (400), the caller had as much as is allowed
                 (429), no place is free, or the service is not ready or going down.
         """
         self._arriving += 1
         try:
             allowance = self._allowances.start(caller, time.monotonic_ns())
             try:
-                return await self._admit(model, paced, kind, session, caller, allowance)
+                return await self._admit(open_, leg, caller, allowance)
             except BaseException:
                 allowance.end()
                 raise
@@ -142,47 +133,22 @@ class Manager:
         stay = self._stays.get(call_id)
         return stay if stay is not None and caller.reaches(stay.owner) else None
 
-    def opening(
-        self,
-        session: Mapping[str, Any] | None,
-        *,
-        id: str,
-        model: str,
-        kind: Kind = "realtime",
-    ) -> Opening:
-        """The session that would begin now with these (see :meth:`admit`).
-
-        Raises:
-            ServiceError: it cannot be had; ``param`` names the field.
-        """
-        try:
-            return open_session(
-                session,
-                id=id,
-                model=model,
-                defaults=SessionSettings(instructions=self._settings.instructions),
-                info=self.info,
-                names=self._settings.names,
-                kind=kind,
-                expires_at=int(time.time() + self._longest),
-            )
-        except RequestError as error:
-            raise bad_request(error.code, error.message, error.param) from None
+    def terms(self, *, leg: bool = False) -> Terms:
+        """What a session that begins now is offered."""
+        return Terms(
+            info=self.info,
+            names=self._settings.names,
+            settings=SessionSettings(instructions=self._settings.instructions),
+            expires_at=int(time.time() + self._longest),
+            leg=leg,
+        )
 
     @property
     def _longest(self) -> float:
         """Seconds that a session lasts at most."""
         return min(self._settings.limits.session, self.info.longest_session or inf)
 
-    async def _admit(
-        self,
-        model: str,
-        paced: bool,
-        kind: Kind,
-        session: Mapping[str, Any] | None,
-        caller: Caller,
-        allowance: Allowance,
-    ) -> Stay:
+    async def _admit(self, open_: Open, leg: bool, caller: Caller, allowance: Allowance) -> Stay:
         if self.draining:
             raise unavailable("server_draining", "the server is going down; call again later")
         if not self.ready:
@@ -194,7 +160,7 @@ class Manager:
                 RETRY_AFTER,
             )
         session_id = new_id("sess")
-        opening = self.opening(session, id=session_id, model=model, kind=kind)
+        opening = self._opened(open_, session_id, leg)
         try:
             with structlog.contextvars.bound_contextvars(session=session_id):
                 engine = await self.engine.open()
@@ -210,7 +176,7 @@ class Manager:
             self._settings,
             opening,
             longest=self._longest,
-            paced=paced,
+            leg=leg,
             owner=caller,
             allowance=allowance,
             pacer=self._pacer,
@@ -218,7 +184,24 @@ class Manager:
         )
         self._stays[stay.call_id] = stay
         stay.start(self._left)
+        try:
+            await stay.settle()
+        except RequestError as error:
+            await stay.end("refused")
+            raise _refused(error) from None
+        except EngineUnavailable:
+            await stay.end("engine_lost")
+            raise self._not_ready() from None
+        except BaseException:
+            await stay.end("failed")
+            raise
         return stay
+
+    def _opened(self, open_: Open, session_id: str, leg: bool) -> Opening:
+        try:
+            return open_(session_id, self.terms(leg=leg))
+        except RequestError as error:
+            raise _refused(error) from None
 
     def _not_ready(self) -> ServiceError:
         message = f"the speech engine is {self.engine.state}"
@@ -229,3 +212,7 @@ class Manager:
 
     async def _end_all(self, reason: str) -> None:
         await asyncio.gather(*(stay.end(reason) for stay in tuple(self._stays.values())))
+
+
+def _refused(error: RequestError) -> ServiceError:
+    return bad_request(error.code, error.message, error.param)

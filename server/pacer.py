@@ -20,15 +20,16 @@ from server.transport.leg import Leg
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One call's way out.
+    """One caller's way out.
 
-    ``taken`` hears of every frame that was handed out, ``failed`` of what went wrong with one: the
-    line is served no more then, and all others are.
+    ``leg`` takes the frames that sound, where there is one, ``taken`` hears of every frame that was
+    handed out, ``failed`` of what went wrong with one: the line is served no more then, and all
+    others are.
     """
 
     playout: Paced
-    leg: Leg
-    resampler: Resampler
+    leg: Leg | None
+    resampler: Resampler | None
     taken: Callable[[Taken], None]
     failed: Callable[[Exception], None]
 
@@ -42,7 +43,8 @@ class Line:
         taken = self.playout.take(now)
         if taken is not None:
             late((now - due) / 1e9)
-            self.leg.send(self.resampler.push(taken.pcm))
+            if self.leg is not None and self.resampler is not None and not taken.silent:
+                self.leg.send(self.resampler.push(taken.pcm))
             self.taken(taken)
         return self.playout.wake(now)
 

@@ -1,9 +1,8 @@
 """Playout: what was made of a reply, what was handed out, and what was heard. Pure.
 
-There are two kinds, chosen by how a caller is reached. :class:`Paced` is exact: it hands out one
+There are three kinds, chosen by how a caller is reached. :class:`Paced` is exact: it hands out one
 frame at a time, each when it is due, so whatever was not handed out can still be held back, faded
-or thrown away. :class:`HandedOver` is for clients that take sound as it is made and play it
-themselves: what they have heard is estimated from its duration until they say so.
+or thrown away. :mod:`server.unpaced` has the others.
 
 Samples are mono at the engine's output rate; times are nanoseconds on the caller's clock.
 """
@@ -11,13 +10,15 @@ Samples are mono at the engine's output rate; times are nanoseconds on the calle
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import numpy as np
 
 from engine.contract import Samples
 
+FRAME = 0.02
+"""Seconds per frame that a leg is sent."""
 FADE = 0.020
 """Seconds over which sound is faded when it is held or cut: no click, and inaudible as delay."""
 
@@ -60,9 +61,17 @@ class Playout(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """A frame to be sent now, and the replies that began or ended with it."""
+    """A frame to be sent now, and the replies that began or ended with it.
+
+    It ends at sample ``end`` of ``reply``, or belongs to none: then it is silence, but for the
+    faded end of one that was cut. ``lost`` samples were not handed out in time before it.
+    """
 
     pcm: Samples
+    silent: bool = False
+    reply: str | None = None
+    end: int = 0
+    lost: int = 0
     started: str | None = None
     stopped: tuple[str, ...] = ()
 
@@ -110,16 +119,21 @@ class Paced:
         rate: Hz.
         frame: samples per frame.
         allowance: seconds between handing out and hearing (network, the client's buffers).
+        fill: whether silence is handed out between replies: one stream that never stops, on one
+            grid from its first frame.
     """
 
     paced = True
 
-    def __init__(self, rate: int, frame: int, allowance: float = 0.05) -> None:
+    def __init__(
+        self, rate: int, frame: int, allowance: float = 0.05, *, fill: bool = False
+    ) -> None:
         self._rate = rate
         self._frame = frame
         self._period = frame * SECOND // rate
         self._allowance = round(allowance * rate)
         self._fade = round(FADE * rate)
+        self._fill = np.zeros(frame, np.float32) if fill else None
         self._queue: deque[_Sound] = deque()
         self._played: dict[str, int] = {}
         self._due: int | None = None
@@ -177,6 +191,12 @@ class Paced:
         if self._due is None or now < self._due:
             return None
         taken = self._tail_frame() or self._next_frame()
+        if self._fill is not None:
+            missed = (now - self._due) // self._period
+            taken = taken or Taken(self._fill, silent=True)
+            if missed:
+                taken = replace(taken, lost=missed * self._frame)
+                self._due += missed * self._period
         if taken is None:
             self._due = None
             return None
@@ -187,7 +207,8 @@ class Paced:
 
     def wake(self, now: int) -> int | None:
         """When the next frame is due, the grid starting anew at ``now`` if it had stopped."""
-        if self._due is None and (self._tail is not None or self._ready()):
+        speaks = self._fill is not None or self._tail is not None or self._ready()
+        if self._due is None and speaks:
             self._due = now
         return self._due
 
@@ -205,7 +226,9 @@ class Paced:
         sound = self._queue[0]
         started = sound.reply if sound.read == 0 else None
         pcm = _padded(self._shaped(sound.take(self._frame)), self._frame)
-        return Taken(pcm, started, self._retire())
+        return Taken(
+            pcm, reply=sound.reply, end=sound.read, started=started, stopped=self._retire()
+        )
 
     def _ready(self) -> bool:
         """Whether a frame can be handed out: a whole one, or a finished reply's last."""
@@ -251,59 +274,6 @@ class Paced:
         for pcm in reversed(self._fading):
             self._queue[0].put_back(pcm)
         self._fading = []
-
-
-class HandedOver:
-    """Playout by a client that is sent sound as fast as it is made.
-
-    Its player is taken to start at once and to play without gaps; what it has heard is corrected by
-    the client's own report (a truncation), which is the session's business.
-    """
-
-    paced = False
-
-    def __init__(self, rate: int) -> None:
-        self._rate = rate
-        self._order: deque[str] = deque()
-        self._handed: dict[str, int] = {}
-        self._ends: dict[str, int] = {}
-        self._end = 0
-
-    def push(self, reply: str, pcm: Samples, now: int) -> None:
-        if reply not in self._handed:
-            self._order.append(reply)
-        self._handed[reply] = self._handed.get(reply, 0) + len(pcm)
-        self._end = max(self._end, now) + len(pcm) * SECOND // self._rate
-        self._ends[reply] = self._end
-
-    def finish(self, reply: str) -> None:
-        """Nothing to do: the client plays on by itself."""
-
-    def hold(self) -> None:
-        """Sound that was handed over cannot be held."""
-
-    def release(self) -> None:
-        """Sound that was handed over was not held."""
-
-    def cut(self, now: int) -> dict[str, int]:
-        cut = {r: self.played(r, now) for r in self._order if self._ends[r] > now}
-        for reply, heard in cut.items():
-            self._handed[reply] = heard
-            self._ends[reply] = now
-        self._end = min(self._end, now)
-        return cut
-
-    def played(self, reply: str, now: int) -> int:
-        if reply not in self._handed:
-            return 0
-        unheard = max(0, self._ends[reply] - now) * self._rate // SECOND
-        return max(0, self._handed[reply] - unheard)
-
-    def playing(self, now: int) -> str | None:
-        while len(self._order) > 1 and self._ends[self._order[0]] <= now:
-            gone = self._order.popleft()
-            del self._handed[gone], self._ends[gone]
-        return next((reply for reply in self._order if self._ends[reply] > now), None)
 
 
 def forget_oldest(by_reply: dict[str, Any]) -> None:

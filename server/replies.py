@@ -107,13 +107,16 @@ class Replies:
             )
         )
 
-    def say(self, reply: Reply, text: str, end: int) -> None:
-        """More words; their sound ends at sample ``end`` of the reply."""
+    def say(self, reply: Reply, text: str, start: int, end: int) -> None:
+        """More words; the reply's samples ``start`` to ``end`` speak them."""
         item = self._message(reply)
         if item.id in self._conversation:
             self._conversation.speak(item.id, text, end)
         self._append(reply, item, text)
-        self._tell(ReplyText(reply=reply.id, index=len(reply.outputs), item=item.id, text=text))
+        index = len(reply.outputs)
+        self._tell(
+            ReplyText(reply=reply.id, index=index, item=item.id, text=text, start=start, end=end)
+        )
 
     def sound(self, reply: Reply, pcm: Samples) -> str:
         """More sound; returns the id of the message it belongs to."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from engine.contract import Delay, Modality, Tool, TurnDetection
+from engine.contract import Delay, EngineInfo, Modality, Tool, TurnDetection
 from server.conversation import Item
 
 
@@ -69,3 +69,17 @@ class ReplyRequest(Struct, frozen=True, kw_only=True):
     max_tokens: int | None = None
     metadata: dict[str, str] | None = None
     verbatim: str | None = None
+
+
+def must_be_told(info: EngineInfo) -> None:
+    """Lets pass what only an engine that replies when told can be asked."""
+    if info.replies == "by_itself":
+        message = "Invalid 'type': this server's model takes turns and replies by itself"
+        raise RequestError("invalid_value", message, "type")
+
+
+def must_take_text(info: EngineInfo) -> None:
+    """Lets pass what only an engine that takes text while a session runs can be asked."""
+    if info.replies == "by_itself" or not info.can.text:
+        message = "Invalid 'type': this server's model takes no text while it talks"
+        raise RequestError("unsupported", message, "type")

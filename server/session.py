@@ -15,20 +15,25 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable
 
+import numpy as np
+
 from engine import contract
 from engine.contract import EngineInfo, EngineSession, Samples
 from server import happenings as happen
-from server import items
+from server import requests
 from server.context import Shared
-from server.conversation import Conversation, Item
+from server.conversation import Conversation
 from server.happenings import Activity, Happening
 from server.heard import KEPT
 from server.idle import IdleWatch
+from server.items import Items
 from server.listening import Listening
+from server.owed import Owed
 from server.playout import Playout, Taken
 from server.replies import Outcome
 from server.requests import ReplyRequest, RequestError, SessionSettings
 from server.speaking import Speaking
+from server.unpaced import Streamed
 from server.updates import Updates
 
 LOOK = 20_000_000
@@ -48,6 +53,7 @@ class Session:
         tell: hears every happening, in order.
         settings: what holds until the client says otherwise.
         greeting: spoken at the start, if not empty.
+        live: its sound is one stream each way, told as it goes.
         now: nanoseconds, of the clock that ``tick`` goes on with.
     """
 
@@ -61,16 +67,26 @@ class Session:
         settings: SessionSettings,
         *,
         greeting: str = "",
+        live: bool = False,
         now: int = 0,
     ) -> None:
         self.id = session_id
         self.info = info
         self.settings = settings
         self.conversation = Conversation()
+        self.items = Items(self.conversation, tell, self._share_context, info)
+        self.muted = False
+        """Whether the engine hears silence instead of the caller."""
         self.ended = False
         self.heard = 0.0  # seconds of the caller's sound
         self._engine = engine
         self._tell = tell
+        self._playout = playout
+        self._live = live
+        self._cuts = (
+            info.tick is None
+        )  # A clocked engine listens while it speaks: it yields itself.
+        self._owed = Owed()
         kept = 0 if playout.paced else KEPT
         self._listening = Listening(self.conversation, tell, info.input_rate, kept)
         self._speaking = Speaking(self.conversation, playout, tell, self._order, info)
@@ -79,8 +95,6 @@ class Session:
         self._updates = Updates(self._order, tell)
         self._context = Shared(self._order, info.can.tools)
         self._judging = False
-        self._to_answer: str | None = None
-        self._cut_short: dict[str, str] = {}
         self._idle_turn: str | None = None
         self._idle = IdleWatch()
         self._activity: Activity = "listening"
@@ -96,6 +110,10 @@ class Session:
     def hear(self, pcm: Samples) -> int:
         """Offers the caller's sound at ``info.input_rate``; returns the room that is left."""
         self._listening.hear(pcm)
+        if self._live:
+            self._tell(happen.Heard(pcm=pcm))
+        if self.muted:
+            pcm = np.zeros_like(pcm)
         self.heard += len(pcm) / self.info.input_rate
         with contextlib.suppress(contract.SessionEnded):
             return self._engine.hear(pcm)
@@ -112,7 +130,7 @@ class Session:
 
     def commit(self) -> None:
         """Ends what was heard since the last turn as a turn; it is not answered by itself."""
-        self._must_be_told()
+        requests.must_be_told(self.info)
         turn = self._listening.commit(detecting=self.settings.turns.kind != "none")
         self._order(contract.Commit(turn=turn))
 
@@ -123,35 +141,13 @@ class Session:
         self._listening.clear()
         self._show()
 
-    def create_item(self, item: Item, after: str | None) -> None:
-        """Adds an item behind ``after`` (None: last; ``root``: first)."""
-        if item.kind == "message" and item.role == "user" and not self.info.can.text:
-            raise RequestError("invalid_value", "item: this server's model takes no text", "item")
-        items.create(self.conversation, item, after, self._tell)
-        self._share_context()
-
-    def delete_item(self, item_id: str) -> None:
-        """Takes an item out of the conversation."""
-        items.delete(self.conversation, item_id, self._tell)
-        self._share_context()
-
-    def truncate_item(self, item_id: str, content_index: int, audio_end_ms: int) -> None:
-        """Leaves of a reply what was heard: the client's word, which corrects our estimate."""
-        rate = self.info.output_rate
-        items.truncate(self.conversation, item_id, content_index, audio_end_ms, rate, self._tell)
-        self._share_context()
-
-    def retrieve_item(self, item_id: str) -> Item:
-        """The item as it stands."""
-        return items.find(self.conversation, item_id, "retrieve")
-
     def sound_of(self, item_id: str) -> Samples | None:
         """How a caller's item sounded, at ``info.input_rate``, while that is kept."""
         return self._listening.sound_of(item_id)
 
     def respond(self, request: ReplyRequest) -> None:
         """Starts a reply."""
-        self._must_be_told()
+        requests.must_be_told(self.info)
         active = self._speaking.active()
         if active is not None and not request.out_of_band:
             raise RequestError(
@@ -160,6 +156,12 @@ class Session:
                 "Wait until the response is finished before creating a new one.",
             )
         self._start(request)
+
+    def say(self, text: str) -> None:
+        """Has ``text`` spoken, once no reply is being made and the caller does not speak."""
+        requests.must_take_text(self.info)
+        self._owed.add(text)
+        self._answer(self._owed.turn)
 
     def cancel(self, reply: str | None) -> None:
         """Stops making a reply; what was made of it may still be heard (see ``clear_output``)."""
@@ -195,12 +197,14 @@ class Session:
         match event:
             case contract.ReplyAudio() | contract.ReplyText() | contract.ToolCall():
                 self._speaking.more(event, self._now)
+                if isinstance(self._playout, Streamed) and isinstance(event, contract.ReplyAudio):
+                    self.on_taken(self._playout.pass_on(event.reply, event.pcm))
                 if self._activity == "speaking":
                     return
             case contract.Applied() | contract.Refused():
                 self._on_answer(event)
             case contract.Onset():
-                if self.settings.interrupt_response:
+                if self.settings.interrupt_response and self._cuts:
                     self._speaking.hold()
             case contract.OnsetDropped():
                 self._speaking.release()
@@ -224,7 +228,7 @@ class Session:
             case contract.ReplyEnded():
                 self._speaking.made(event)
                 self._share_context()
-                self._answer(self._to_answer)
+                self._answer(self._owed.turn)
             case contract.Fault():
                 self._faulted = event.code
                 self._tell(happen.Faulted(code=event.code, message=event.message, fatal=False))
@@ -234,6 +238,8 @@ class Session:
 
     def on_taken(self, taken: Taken) -> None:
         """Learns that a frame was handed out, and what began or ended with it."""
+        if self._live:
+            self._tell(happen.Sounded(taken.pcm, taken.reply, taken.end, taken.lost))
         self._speaking.taken(taken, self._now)
         if taken.started or taken.stopped:
             self._show()
@@ -265,19 +271,17 @@ class Session:
 
     def _on_speech(self, event: contract.SpeechStarted) -> None:
         self._listening.speech(event)
-        if self.settings.interrupt_response:
-            self._to_answer = None
-            rest = self._speaking.interrupt(self._now)
-            if rest is not None:
-                self._cut_short[event.turn] = rest
+        if self.settings.interrupt_response and self._cuts:
+            self._owed.turn = None
+            self._owed.cut_short(event.turn, self._speaking.interrupt(self._now))
             self._share_context()
         self._speaking.release()
 
     def _on_turn(self, event: contract.TurnEnded) -> None:
         self._judging = False
-        self._cut_short.pop(event.turn, None)
+        self._owed.rest(event.turn)
         wanted = self._listening.end(event) and self.settings.create_response
-        items.trim(self.conversation, self._tell)
+        self.items.trim()
         self._share_context()
         if (wanted or event.turn == self._idle_turn) and self.info.replies == "when_told":
             self._answer(event.turn)
@@ -285,11 +289,11 @@ class Session:
     def _on_noise(self, event: contract.TurnDropped) -> None:
         self._judging = False
         self._listening.drop(event)
-        rest = self._cut_short.pop(event.turn, None)
+        rest = self._owed.rest(event.turn)
         owed = rest is not None and self.info.replies == "when_told"
         if owed and self._speaking.active() is None:
             self._start(ReplyRequest(verbatim=rest or None))
-        self._answer(self._to_answer)
+        self._answer(self._owed.turn)
 
     def _on_closed(self, event: contract.Closed) -> None:
         message = event.message or "the speech engine ended the session"
@@ -301,9 +305,11 @@ class Session:
     def _answer(self, turn: str | None) -> None:
         """Replies to ``turn``, as soon as no reply is being made and the caller does not speak."""
         free = self._speaking.active() is None and self._listening.turn is None
-        self._to_answer = None if free else turn
+        self._owed.turn = None if free else turn
         if turn is not None and free:
             self._start(ReplyRequest(), turn)
+        elif free and (text := self._owed.text()) is not None:
+            self._start(ReplyRequest(verbatim=text))
 
     def _start(self, request: ReplyRequest, turn: str | None = None) -> None:
         length = self._listening.length_ms(turn)
@@ -334,11 +340,6 @@ class Session:
         if activity != self._activity and not self.ended:
             self._activity = activity
             self._tell(happen.ActivityChanged(activity=activity))
-
-    def _must_be_told(self) -> None:
-        if self.info.replies == "by_itself":
-            message = "Invalid 'type': this server's model takes turns and replies by itself"
-            raise RequestError("invalid_value", message, "type")
 
     def _end(self, reason: str) -> None:
         self.ended = True

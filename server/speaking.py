@@ -129,7 +129,7 @@ class Speaking:
         reply.touched = now
         match event:
             case contract.ReplyText():
-                self._replies.say(reply, event.text, event.end)
+                self._replies.say(reply, event.text, event.start, event.end)
             case contract.ReplyAudio():
                 self._sounding[reply.id] = self._replies.sound(reply, event.pcm)
                 forget_oldest(self._sounding)

@@ -8,63 +8,44 @@ sound comes and goes by its :class:`~server.transport.leg.Leg`.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import time
 from collections import deque
 from collections.abc import Callable, Coroutine
-from typing import Protocol
 
 import structlog
 
 from engine import contract
 from engine.audio.resample import Resampler
-from engine.contract import EngineInfo, EngineSession
+from engine.contract import EngineInfo, EngineSession, EngineUnavailable
 from server import happenings as happen
 from server.allowance import Allowance
+from server.audience import Audience, Subscriber
 from server.caller import Caller
 from server.happenings import Happening
 from server.observe import Metrics, Transport
 from server.pacer import Line, Pacer
-from server.playout import HandedOver, Paced
-from server.protocol.realtime import events
-from server.protocol.realtime.adapter import RealtimeAdapter
-from server.protocol.realtime.events import encode
-from server.protocol.realtime.opening import Opening
-from server.protocol.realtime.wire import Raw
+from server.playout import Paced
+from server.protocol.adapter import Opening
+from server.protocol.wire import Raw
 from server.replies import new_id
+from server.requests import RequestError
 from server.session import Session
 from server.settings import ServerSettings
 from server.transport.leg import Leg
 
 TICK = 0.05
 """Seconds between looks at the clock."""
-FRAME = 0.02
-"""Seconds per frame that a call's leg is sent."""
 INBOX = 256
 """Client events that may wait for settings, or a commit, to be answered."""
 PATIENCE = 3_000_000_000
 """Nanoseconds they wait. An engine that does not answer makes no reply either, which is told."""
-SUBSCRIBERS = 8
-"""Who may be sent one session's events: its client, and sidebands."""
 GOODBYE = 2.0
 """Seconds the engine has to let go of an ended session."""
 
-_TOO_MANY = events.Error(
-    error=events.ErrorBody(
-        type="invalid_request_error",
-        code="too_many_events",
-        message=f"Expected at most {INBOX} events before settings are answered; one was dropped.",
-    )
-)
+_FIRST = "first"
+"""The ``ref`` of a session's first settings, where they have to hold before it begins."""
 
 log = structlog.get_logger("server.stay")
-
-
-class Subscriber(Protocol):
-    """Whoever is sent a session's events."""
-
-    def send(self, text: str) -> None:
-        """Takes an event's JSON. Never blocks; one who cannot keep up closes itself."""
 
 
 class Stay:
@@ -77,7 +58,7 @@ class Stay:
         settings: the operator's.
         opening: how the session begins.
         longest: seconds it lasts at most.
-        paced: whether a leg will carry the sound (else it goes with the events).
+        leg: whether one will carry the sound (else it goes with the events).
         owner: whose session it is; ``allowance`` is what it may use of the owner's.
         pacer: hands out frames.
         metrics: counts.
@@ -92,7 +73,7 @@ class Stay:
         opening: Opening,
         *,
         longest: float,
-        paced: bool,
+        leg: bool,
         owner: Caller,
         allowance: Allowance,
         pacer: Pacer,
@@ -100,37 +81,38 @@ class Stay:
     ) -> None:
         self.id = session_id
         self.owner = owner
-        self.call_id = new_id("rtc")
-        self.transport: Transport = "webrtc" if paced else "websocket"
-        rate = info.output_rate
-        self._paced = Paced(rate, round(FRAME * rate)) if paced else None
+        self.live = opening.live
+        self.call_id = session_id if opening.live else new_id("rtc")
+        self.transport: Transport = "webrtc" if leg else "websocket"
+        self._leg = leg
         self._engine = engine
         self._idle = settings.limits.idle
         self._longest = longest
         self._allowance = allowance
         self._pacer = pacer
         self._metrics = metrics
-        self._subscribers: list[Subscriber] = []
         self._tasks: list[asyncio.Task[None]] = []
         self._line: Line | None = None
         self._inbox: deque[tuple[Raw, Subscriber]] = deque()
         self._asking: tuple[Subscriber, ...] = ()
         self._roomy = asyncio.Event()
+        self._settled: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._ended: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self._began = self._active = self._answered = time.monotonic_ns()
+        self._playout = opening.playout()
         self.session = Session(
             self.id,
             engine,
             info,
-            self._paced or HandedOver(rate),
+            self._playout,
             self._tell,
             opening.settings,
             greeting=settings.greeting,
+            live=opening.live,
             now=self._began,
         )
-        self._adapter = RealtimeAdapter(
-            self.session, opening.shown, names=settings.names, paced=paced
-        )
+        self._adapter = opening.adapter(self.session)
+        self.audience = Audience(self._adapter)
         self._log = log.bind(session=self.id)
 
     def start(self, done: Callable[[Stay], None]) -> None:
@@ -141,28 +123,35 @@ class Stay:
         self._spawn(self._pump(), "pump")
         self._spawn(self._tick(), "tick")
 
-    @property
-    def crowded(self) -> bool:
-        """Whether so many are sent its events that nobody else may join."""
-        return len(self._subscribers) >= SUBSCRIBERS
+    async def settle(self) -> None:
+        """Lets a live session begin, once the engine has taken its settings; others just do.
 
-    def subscribe(self, subscriber: Subscriber) -> None:
-        """Sends it everything from now on, the opening first."""
-        for event in self._adapter.opening():
-            subscriber.send(encode(event))
-        self._subscribers.append(subscriber)
+        Raises:
+            RequestError: the engine refuses them.
+            EngineUnavailable: it does not answer.
+        """
+        if self.live:
+            self.session.update(_FIRST, self.session.settings)
+            await asyncio.wait({self._settled}, timeout=PATIENCE / 1e9)
+            if not self._settled.done():
+                raise EngineUnavailable("the engine does not take the session's settings")
+            self._settled.result()
 
-    def unsubscribe(self, subscriber: Subscriber) -> None:
-        """Sends it nothing more."""
-        with contextlib.suppress(ValueError):
-            self._subscribers.remove(subscriber)
+    def refuse(self, sender: Subscriber, code: str, message: str) -> None:
+        """Tells a sender why its event was not taken."""
+        self.audience.tell([self._adapter.refusal(code, message)], [sender])
+
+    def unpack(self, raw: bytes) -> Raw:
+        """A long event, read as far as takes time; safe to call in a thread."""
+        return self._adapter.unpack(raw)
 
     def receive(self, raw: Raw, sender: Subscriber) -> None:
         """Takes a client's event; only its sender is told what was wrong with it."""
         self._active = time.monotonic_ns()
         if len(self._inbox) == INBOX:
             self._metrics.fault("client_event_dropped")
-            sender.send(encode(_TOO_MANY))
+            message = f"Expected at most {INBOX} events before settings are answered; one dropped."
+            self.refuse(sender, "too_many_events", message)
             return
         self._inbox.append((raw, sender))
         self._take_inbox()
@@ -189,13 +178,15 @@ class Stay:
         if debt := self._debt():
             await asyncio.wait({self._ended}, timeout=debt)
 
-    def carry(self, leg: Leg) -> None:
-        """Connects a call's sound, both ways."""
-        assert self._paced is not None
-        resampler = Resampler(self.session.info.output_rate, leg.output_rate)
-        self._line = Line(self._paced, leg, resampler, self.session.on_taken, self._fail)
-        self._pacer.add(self._line)
-        self._spawn(self._hear(leg), "hear")
+    def carry(self, leg: Leg | None = None) -> None:
+        """Lets the replies sound, and connects the leg that carries them, both ways."""
+        if leg is not None:
+            self._spawn(self._hear(leg), "hear")
+        if isinstance(self._playout, Paced):
+            rate = self.session.info.output_rate
+            resampler = None if leg is None else Resampler(rate, leg.output_rate)
+            self._line = Line(self._playout, leg, resampler, self.session.on_taken, self._fail)
+            self._pacer.add(self._line)
 
     async def ended(self) -> str:
         """Waits for the end and says why."""
@@ -221,7 +212,7 @@ class Stay:
         if pump is not here:
             await asyncio.wait([pump], timeout=GOODBYE)
             pump.cancel()
-        self._subscribers.clear()
+        self.audience.clear()
 
     async def _pump(self) -> None:
         """Brings the engine's events to the session until the last one."""
@@ -273,12 +264,11 @@ class Stay:
             if self.session.ended:
                 return
             try:
-                answers = self._adapter.receive(raw)
+                answers = self._adapter.receive(raw, self.audience.place(sender))
             except Exception as error:
                 self._fail(error)
                 return
-            for event in answers:
-                sender.send(encode(event))
+            self.audience.tell(answers, [sender])
         if self._caught_up():
             self._roomy.set()
         self._pacer.wake()
@@ -286,7 +276,7 @@ class Stay:
     def _debt(self) -> float:
         """Seconds until the caller has paid for the sound heard; that of a call cannot wait."""
         debt = self._allowance.heard(self.session.heard, time.monotonic_ns())
-        return debt if self._paced is None else 0.0
+        return 0.0 if self._leg else debt
 
     def _caught_up(self) -> bool:
         return not self._inbox and self._adapter.pump()
@@ -299,6 +289,12 @@ class Stay:
         if not isinstance(happening, happen.ReplyAudio):
             self._log.debug("happening", kind=type(happening).__name__)
         match happening:
+            case happen.SettingsApplied(ref=ref) if ref == _FIRST:
+                self._settled.set_result(None)
+                return
+            case happen.SettingsRefused(ref=ref, param=param, message=message) if ref == _FIRST:
+                self._settled.set_exception(RequestError("invalid_value", message, param))
+                return
             case happen.ReplyEnded(reason="turn_detected"):
                 self._metrics.interrupted()
             case happen.ReplyEnded(status="failed", error_code=code, error_message=message):
@@ -309,11 +305,7 @@ class Stay:
                 self._metrics.fault(code)
                 self._log.error("fault", code=code, message=message, fatal=fatal)
         refused = isinstance(happening, happen.SettingsRefused)
-        hearers = self._asking if refused else tuple(self._subscribers)
-        for event in self._adapter.render(happening):
-            text = encode(event)
-            for subscriber in hearers:
-                subscriber.send(text)
+        self.audience.tell(self._adapter.render(happening), self._asking if refused else None)
 
     def _count(self, event: contract.Event) -> None:
         if isinstance(event, contract.TurnEnded):

@@ -27,6 +27,7 @@ from server.bench.caller import Caller
 from server.bench.corpus import Clip
 from server.manager import Manager
 from server.observe import Metrics
+from server.protocol.realtime.opening import wanted
 from server.settings import ServerSettings
 
 RECORDINGS = Path("/usr/share/pocketsphinx/test/data/librivox")
@@ -157,7 +158,7 @@ async def _corpora(
 async def _run(manager: Manager, metrics: _Timings, clips: list[Clip], result: Result) -> None:
     """One call: every clip said in turn, each reply timed and stopped."""
     caller = Caller(manager.engine.info.output_rate, np.random.default_rng(2))
-    stay = await manager.admit(model="bench", paced=True)
+    stay = await manager.admit(wanted(None, model="bench"), leg=True)
     stay.carry(caller)
     turns = {"type": "semantic_vad"}
     update = {"type": "realtime", "audio": {"input": {"turn_detection": turns}}}

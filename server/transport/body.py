@@ -9,8 +9,11 @@ from typing import Any, TypeVar
 from aiohttp.web import RequestPayloadError
 
 from server.errors import bad_request
-from server.protocol.realtime import wire
+from server.protocol import wire
 from server.requests import RequestError
+
+MAX_REQUEST = 1024 * 1024
+"""Bytes: an offer and a session object together."""
 
 T = TypeVar("T")
 

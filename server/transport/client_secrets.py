@@ -15,7 +15,8 @@ from msgspec import Meta, Struct
 
 from server.access import CALLER
 from server.errors import ServiceError, bad_request
-from server.protocol.realtime import wire
+from server.protocol import wire
+from server.protocol.realtime.opening import open_session
 from server.replies import new_id
 from server.requests import RequestError
 from server.transport.body import json_object, within
@@ -63,7 +64,11 @@ class ClientSecretRequests:
         model = asked_model(
             model_of(session), self._settings.names, self._manager.info, "session.model"
         )
-        opening = self._manager.opening(session, id=new_id("sess"), model=model)
+        try:
+            terms = self._manager.terms()
+            opening = open_session(session, terms, id=new_id("sess"), model=model)
+        except RequestError as error:
+            raise bad_request(error.code, error.message, error.param) from None
         now = time.time()
         expires_at = int(now + (wanted.expires_after or ExpiresAfter()).seconds)
         owner = request[CALLER].key

@@ -1,29 +1,19 @@
-"""``GET /v1/realtime``: a session, or a sideband of a running call, over a WebSocket.
-
-Sound travels in the events, so nothing here knows of it. Reading stops while the engine has no
-room: the client's socket fills up, and nothing is lost. Writing never waits: each socket has one
-writer with a bounded queue, and a client that does not read is closed. Dead clients are noticed by
-the kernel (keepalive and user timeout): many do not answer pings while they are busy.
-"""
+"""``GET /v1/realtime``: a session, or a sideband of a running call, over a WebSocket."""
 
 from __future__ import annotations
 
-import asyncio
-import socket
-import time
-from collections import deque
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-import structlog
-from aiohttp import WSCloseCode, WSMsgType, web
+from aiohttp import web
 
 from server.access import CALLER
+from server.audience import SUBSCRIBERS
 from server.errors import ServiceError, bad_request
-from server.protocol.realtime.events import Error, ErrorBody, encode
-from server.protocol.realtime.wire import MAX_EVENT, unpack
-from server.stay import SUBSCRIBERS
+from server.protocol.event import encode
+from server.protocol.realtime.events import Error, ErrorBody
+from server.protocol.realtime.opening import wanted
 from server.transport.models import asked_model
+from server.transport.socket import refuse, serve, upgrade
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -32,80 +22,6 @@ if TYPE_CHECKING:
     from server.observe import Metrics
     from server.protocol.realtime.opening import Kind
     from server.settings import ServerSettings
-    from server.stay import Stay
-
-MAX_MESSAGE = 20 * 1024 * 1024
-"""Bytes per message: more than any event may have, so that one too long is answered as such."""
-_QUEUED_EVENTS = 4_096
-_QUEUED_BYTES = 32 * 1024 * 1024
-_FLUSH = 2.0
-"""Seconds for the last events to leave."""
-_CLOSE = 2.0
-"""Seconds for the client to close its side."""
-
-_CLOSE_CODES = {
-    "drain": WSCloseCode.GOING_AWAY,
-    "server_stopped": WSCloseCode.GOING_AWAY,
-    "internal_error": WSCloseCode.INTERNAL_ERROR,
-    "engine_failed": WSCloseCode.INTERNAL_ERROR,
-    "engine_lost": WSCloseCode.INTERNAL_ERROR,
-}
-"""How a session's end is told; any other end is a normal one."""
-
-_HELD = 0.002
-"""Seconds of taking events after which others have their turn."""
-_LOOK = 1.0
-"""Seconds between looks at whether a client is still there that is not read."""
-_ESTABLISHED = 1
-"""Linux' ``tcp_states.h``."""
-_KEEPALIVE = (("TCP_KEEPIDLE", 4), ("TCP_KEEPINTVL", 2), ("TCP_KEEPCNT", 2))
-_USER_TIMEOUT_MS = 8_000
-
-log = structlog.get_logger(__name__)
-
-
-class SocketSubscriber:
-    """The writing half of one socket."""
-
-    def __init__(self, metrics: Metrics) -> None:
-        self._metrics = metrics
-        self._queue: deque[str] = deque()
-        self._bytes = 0
-        self._changed = asyncio.Event()
-        self._finished = False
-        self.overrun = asyncio.Event()
-        """Set when the client did not read; nothing more is queued then."""
-
-    def send(self, text: str) -> None:
-        """Queues an event. Never blocks."""
-        if self.overrun.is_set():
-            return
-        if len(self._queue) >= _QUEUED_EVENTS or self._bytes + len(text) > _QUEUED_BYTES:
-            log.warning("client does not read", events=len(self._queue), size=self._bytes)
-            self._metrics.slow_subscriber()
-            self.overrun.set()
-            return
-        self._queue.append(text)
-        self._bytes += len(text)
-        self._changed.set()
-
-    def finish(self) -> None:
-        """No more events follow; :meth:`write` returns when it has sent what there is."""
-        self._finished = True
-        self._changed.set()
-
-    async def write(self, ws: web.WebSocketResponse) -> None:
-        """Sends what is queued, in order, until :meth:`finish` or the socket is gone."""
-        with suppress(ConnectionError):
-            while True:
-                while self._queue:
-                    text = self._queue.popleft()
-                    self._bytes -= len(text)
-                    await ws.send_str(text)
-                if self._finished:
-                    return
-                self._changed.clear()
-                await self._changed.wait()
 
 
 class RealtimeSockets:
@@ -125,25 +41,24 @@ class RealtimeSockets:
         call_id = request.query.get("call_id")
         if call_id is not None:
             stay = self._manager.find(call_id, request[CALLER])
-            if stay is None:
+            if stay is None or stay.live:
                 raise bad_request("call_not_found", "call_id: no such call", "call_id", 404)
-            if stay.crowded:
+            if stay.audience.crowded:
                 message = f"expected at most {SUBSCRIBERS} clients of one call"
                 raise bad_request("too_many_sidebands", message, "call_id", 429)
-            ws = await _upgrade(request)
-            return await self._serve(ws, stay, owner=False)
-        model, kind, session = self._wanted(request)
-        ws = await _upgrade(request)
-        try:
-            stay = await self._manager.admit(
-                model=model, paced=False, kind=kind, session=session, caller=request[CALLER]
-            )
-        except ServiceError as error:
-            # Browsers are not shown the status of a refused upgrade; an event they can read.
-            await ws.send_str(_error(error))
-            await ws.close(code=_refusal_code(error), message=error.code.encode())
+            ws = await upgrade(request)
+            await serve(ws, stay, self._metrics, "sideband")
             return ws
-        return await self._serve(ws, stay, owner=True)
+        model, kind, session = self._wanted(request)
+        ws = await upgrade(request)
+        try:
+            open_ = wanted(session, model=model, kind=kind)
+            stay = await self._manager.admit(open_, caller=request[CALLER])
+        except ServiceError as error:
+            await refuse(ws, _error(error), error)
+            return ws
+        await serve(ws, stay, self._metrics)
+        return ws
 
     def _wanted(self, request: web.Request) -> tuple[str, Kind, Mapping[str, Any] | None]:
         """The model, kind and session that the address and a client secret ask for.
@@ -158,119 +73,6 @@ class RealtimeSockets:
         bound = caller.asking(None)
         model = model or (bound or {}).get("model", "")
         return asked_model(model, self._settings.names, self._manager.info), "realtime", bound
-
-    async def _serve(
-        self, ws: web.WebSocketResponse, stay: Stay, *, owner: bool
-    ) -> web.WebSocketResponse:
-        structlog.contextvars.bind_contextvars(session=stay.id)
-        subscriber = SocketSubscriber(self._metrics)
-        writing = asyncio.create_task(subscriber.write(ws))
-        reading = asyncio.create_task(_read(ws, stay, subscriber))
-        ending = asyncio.create_task(stay.ended())
-        overrun = asyncio.create_task(subscriber.overrun.wait())
-        reason, code = "hangup", WSCloseCode.OK
-        try:
-            stay.subscribe(subscriber)
-            watched = {writing, reading, ending, overrun}
-            done, _ = await asyncio.wait(watched, return_when=asyncio.FIRST_COMPLETED)
-            if failed := [error for task in done if (error := task.exception())]:
-                log.error("socket failed", exc_info=failed[0])
-                reason, code = "internal_error", WSCloseCode.INTERNAL_ERROR
-            elif overrun.done():
-                reason, code = "slow_client", WSCloseCode.POLICY_VIOLATION
-            elif ending.done():
-                code = _CLOSE_CODES.get(ending.result(), WSCloseCode.OK)
-                subscriber.finish()
-                await asyncio.wait({writing}, timeout=_FLUSH)
-            else:
-                # Who says goodbye with events on the way to it ends the writing first.
-                read, _ = await asyncio.wait({reading}, timeout=_CLOSE)
-                reason = reading.result() if read else "peer_lost"
-        finally:
-            stay.unsubscribe(subscriber)
-            for task in (writing, reading, ending, overrun):
-                task.cancel()
-            if owner:
-                await stay.end(reason)
-            await asyncio.gather(writing, reading, ending, overrun, return_exceptions=True)
-        await ws.close(code=code, drain=False)
-        return ws
-
-
-async def _read(ws: web.WebSocketResponse, stay: Stay, subscriber: SocketSubscriber) -> str:
-    """Takes the client's events; returns why no more come."""
-    held = 0.0
-    async for message in ws:
-        began = time.monotonic()
-        if message.type is WSMsgType.TEXT:
-            data = message.data
-            if len(data) > MAX_EVENT:
-                data = await asyncio.to_thread(unpack, data)
-            stay.receive(data, subscriber)
-            while not (stay.reads_on or await _caught_up(stay)):
-                if _is_gone(ws):
-                    return "peer_lost"
-        elif message.type is WSMsgType.BINARY:
-            subscriber.send(
-                _error(bad_request("invalid_event", "expected a text frame, got a binary one"))
-            )
-        elif message.type is WSMsgType.ERROR:
-            return "protocol_error"
-        held += time.monotonic() - began
-        if held > _HELD:
-            held = 0.0
-            await asyncio.sleep(0)  # Thousands may have come at once; others have their turn.
-    return "peer_lost" if ws.close_code in (None, WSCloseCode.ABNORMAL_CLOSURE) else "hangup"
-
-
-async def _caught_up(stay: Stay) -> bool:
-    """Waits a little until everything was heard, and says whether it was."""
-    try:
-        async with asyncio.timeout(_LOOK):
-            await stay.wait_for_room()
-    except TimeoutError:
-        return False
-    return True
-
-
-def _is_gone(ws: web.WebSocketResponse) -> bool:
-    """Whether the client closed its end. While its socket is not read, only the kernel knows."""
-    sock = ws.get_extra_info("socket")
-    try:
-        return bool(sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1)[0] != _ESTABLISHED)
-    except (AttributeError, OSError):  # closed on our side, or a kernel that does not tell
-        return sock is None or sock.fileno() < 0
-
-
-async def _upgrade(request: web.Request) -> web.WebSocketResponse:
-    ws = web.WebSocketResponse(
-        protocols=("realtime",),
-        max_msg_size=MAX_MESSAGE,
-        compress=False,
-        timeout=_CLOSE,
-        decode_text=False,
-    )
-    if not ws.can_prepare(request):
-        raise bad_request("upgrade_required", "expected a WebSocket upgrade", status=426)
-    await ws.prepare(request)
-    transport = request.transport
-    if transport is not None:
-        _keep_alive(transport.get_extra_info("socket"))
-    return ws
-
-
-def _keep_alive(sock: socket.socket) -> None:
-    """Has the kernel notice a dead client within ten seconds, where it can."""
-    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    for name, value in (*_KEEPALIVE, ("TCP_USER_TIMEOUT", _USER_TIMEOUT_MS)):
-        if hasattr(socket, name):
-            sock.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
-
-
-def _refusal_code(error: ServiceError) -> WSCloseCode:
-    """Clients try again after the one, and do not after the other."""
-    busy = error.type == "server_error"
-    return WSCloseCode.TRY_AGAIN_LATER if busy else WSCloseCode.POLICY_VIOLATION
 
 
 def _error(error: ServiceError) -> str:

@@ -13,11 +13,11 @@ import numpy as np
 
 from engine.contract import Abilities, EngineInfo, Samples, Tool, ToolCall, Usage
 from server import happenings as happen
-from server import items
 from server.conversation import Content, Conversation, Item
 from server.happenings import Happening
-from server.protocol.realtime.adapter import RealtimeAdapter
-from server.protocol.realtime.events import encode
+from server.items import Items
+from server.protocol.adapter import Terms
+from server.protocol.event import encode
 from server.protocol.realtime.opening import Kind, open_session
 from server.replies import Outcome, Replies, Reply, new_id
 from server.requests import ReplyRequest, RequestError, SessionSettings
@@ -50,6 +50,7 @@ class FakeSession:
         self.requests: list[ReplyRequest] = []
         self.sounds: dict[str, Samples] = {}
         self.tell = tell
+        self.items = Items(self.conversation, tell, lambda: None, info)
         self.replies = Replies(self.conversation, tell, info.output_rate)
         self._ms = 0
 
@@ -78,19 +79,6 @@ class FakeSession:
     def clear_input(self) -> None:
         self.heard.clear()
         self.tell(happen.InputCleared())
-
-    def create_item(self, item: Item, after: str | None) -> None:
-        items.create(self.conversation, item, after, self.tell)
-
-    def delete_item(self, item_id: str) -> None:
-        items.delete(self.conversation, item_id, self.tell)
-
-    def truncate_item(self, item_id: str, content_index: int, audio_end_ms: int) -> None:
-        rate = self.info.output_rate
-        items.truncate(self.conversation, item_id, content_index, audio_end_ms, rate, self.tell)
-
-    def retrieve_item(self, item_id: str) -> Item:
-        return items.find(self.conversation, item_id, "retrieve")
 
     def sound_of(self, item_id: str) -> Samples | None:
         return self.sounds.get(item_id)
@@ -155,7 +143,7 @@ class FakeSession:
         samples = self.info.output_rate * milliseconds // 1000
         if reply.modality == "audio":
             self.replies.sound(reply, np.full(samples, 0.25, np.float32))
-        self.replies.say(reply, text, reply.made)
+        self.replies.say(reply, text, reply.made - samples, reply.made)
 
     def call(self, reply: Reply, arguments: str = '{"city":"Ulm"}') -> None:
         call = ToolCall(
@@ -180,19 +168,10 @@ class Bench:
     ) -> None:
         self.client = StrictClient(paced=paced)
         self.session = FakeSession(info, self._tell)
-        opening = open_session(
-            None,
-            id=self.session.id,
-            model="gpt-realtime",
-            defaults=self.session.settings,
-            info=info,
-            names=NAMES,
-            kind=kind,
-        )
+        terms = Terms(info=info, names=NAMES, settings=self.session.settings, leg=paced)
+        opening = open_session(None, terms, id=self.session.id, model="gpt-realtime", kind=kind)
         self.session.settings = opening.settings
-        self.adapter = RealtimeAdapter(
-            cast(Session, self.session), opening.shown, names=NAMES, paced=paced
-        )
+        self.adapter = opening.adapter(cast(Session, self.session))
         self.client.see(encode(self.adapter.opening()[0]))
 
     def send(self, raw: str | bytes) -> list[dict[str, object]]:

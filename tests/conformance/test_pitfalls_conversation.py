@@ -8,7 +8,7 @@ from typing import Any, get_args
 import pytest
 from openai.types.realtime import RealtimeServerEvent
 
-from server.protocol.realtime.events import ServerEvent
+from server.protocol.event import ServerEvent
 from tests.callers import Caller, socket
 from tests.conformance.bursts import COMPLETED, append, say, silence, tone
 from tests.network.simulated import simulated

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from server import happenings as happen
-from server.protocol.realtime.events import encode
+from server.protocol.event import encode
 from server.replies import Outcome, Reply
 from tests.conformance.fake_session import Bench
 

@@ -20,6 +20,7 @@ from engine.contract import Samples
 from engine.simulated import Simulated
 from server.manager import Manager
 from server.observe import Metrics
+from server.protocol.realtime.opening import wanted
 from server.settings import ServerSettings
 from server.stay import Stay
 from tests.conformance.strict import StrictClient
@@ -87,10 +88,10 @@ async def live(engine: str, paced: bool, script: list[tuple[str, Any]]) -> None:
     manager = Manager(Simulated(ENGINES[engine]), ServerSettings(), Metrics())
     await manager.start()
     try:
-        stay = await manager.admit(model="simulated", paced=paced)
+        stay = await manager.admit(wanted(None, model="simulated"), leg=paced)
         hearers = {name: Hearer(paced) for name in ("client", "sideband")}
         for hearer in hearers.values():
-            stay.subscribe(hearer)
+            stay.audience.join(hearer, "client")
         for number, (who, what) in enumerate(script):
             await act(stay, hearers, who, what, number)
         await settled(stay, hearers["client"].strict)
@@ -162,10 +163,10 @@ async def test_a_refused_update_is_told_to_its_sender_alone() -> None:
     manager = Manager(Simulated(ENGINES["by itself"]), ServerSettings(), Metrics())
     await manager.start()
     try:
-        stay = await manager.admit(model="simulated", paced=False)
+        stay = await manager.admit(wanted(None, model="simulated"))
         client, sideband = hearers = Hearer(False), Hearer(False)
         for number, hearer in enumerate(hearers):
-            stay.subscribe(hearer)
+            stay.audience.join(hearer, "client")
             session = {"type": "realtime", "instructions": f"role {number}"}
             update = {"type": "session.update", "event_id": f"mine_{number}", "session": session}
             stay.receive(json.dumps(update), hearer)

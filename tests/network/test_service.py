@@ -11,9 +11,9 @@ from aiohttp import ClientWebSocketResponse, FormData, WSMsgType
 from aiortc import RTCConfiguration, RTCPeerConnection, RTCSessionDescription
 from aiortc.mediastreams import AudioStreamTrack
 
+from server.audience import SUBSCRIBERS
 from server.manager import Manager
-from server.stay import SUBSCRIBERS
-from server.transport import websocket
+from server.transport import socket
 from server.transport.webrtc import stock
 from tests.service import service
 
@@ -91,11 +91,11 @@ async def test_a_drain_tells_the_callers() -> None:
 async def test_a_client_that_does_not_read_is_closed_and_holds_nobody_up(
     monkeypatch: Any,
 ) -> None:
-    monkeypatch.setattr(websocket, "_QUEUED_EVENTS", 4)
+    monkeypatch.setattr(socket, "_QUEUED_EVENTS", 4)
     async with service() as now, now.caller.ws_connect("/v1/realtime") as ws:
         await event(ws)
         stay = next(iter(now.manager._stays.values()))
-        subscriber = stay._subscribers[0]
+        subscriber = next(iter(stay.audience._places))
         for _ in range(100):
             subscriber.send("x" * 10)
         assert await closed(ws) == 1008

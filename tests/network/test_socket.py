@@ -14,7 +14,7 @@ import pytest
 from aiohttp import ClientWebSocketResponse, WSMsgType
 
 from engine.audio import pcm
-from server.protocol.realtime.wire import MAX_AUDIO_EVENT
+from server.protocol.wire import MAX_AUDIO_EVENT
 from server.transport import websocket
 from tests.callers import SOCKET_RATE, socket
 from tests.conformance.bursts import append, say, silence, tone

@@ -71,7 +71,15 @@ async def call(
     stock.bind(caller, LOOPBACK)
     at_peer: list[str] = []
     parsed = parse_offer(await offer(caller))
-    peer = Peer(parsed, LOOPBACK, setup_timeout, at_peer.append)
+    peer = Peer(
+        parsed,
+        LOOPBACK,
+        setup_timeout,
+        at_peer.append,
+        lambda code, message: peer.events.send(
+            json.dumps({"type": "error", "error": {"code": code, "message": message}})
+        ),
+    )
     now = Call(peer, caller, channel, at_peer)
     channel.on("message", now.at_caller.append)
     listening: list[asyncio.Task[None]] = []
@@ -137,7 +145,7 @@ async def test_a_caller_who_never_connects_is_given_up() -> None:
     caller = RTCPeerConnection(RTCConfiguration(iceServers=[]))
     caller.addTrack(AudioStreamTrack())
     caller.createDataChannel("oai-events")
-    peer = Peer(parse_offer(await offer(caller)), LOOPBACK, 0.2, lambda _: None)
+    peer = Peer(parse_offer(await offer(caller)), LOOPBACK, 0.2, print, print)
     await peer.answer()
     assert not await peer.connected()
     assert await peer.ended() == "never_connected"
@@ -226,7 +234,7 @@ async def test_frames_end_with_the_call() -> None:
 
 async def test_an_offer_the_stack_cannot_read_is_an_offer_error() -> None:
     text = "v=0\r\nm=audio 9 X\r\na=ice-ufrag:abcd\r\na=ice-pwd:x\r\na=fingerprint:sha-256 AA\r\n"
-    peer = Peer(parse_offer(text), LOOPBACK, 1.0, lambda _: None)
+    peer = Peer(parse_offer(text), LOOPBACK, 1.0, print, print)
     with pytest.raises(OfferError):
         await peer.answer()
     await peer.close()
@@ -235,7 +243,7 @@ async def test_an_offer_the_stack_cannot_read_is_an_offer_error() -> None:
 async def test_the_answer_offers_exactly_the_chosen_addresses() -> None:
     caller = RTCPeerConnection(RTCConfiguration(iceServers=[]))
     caller.addTrack(AudioStreamTrack())
-    peer = Peer(parse_offer(await offer(caller)), LOOPBACK, 1.0, lambda _: None)
+    peer = Peer(parse_offer(await offer(caller)), LOOPBACK, 1.0, print, print)
     answer = await peer.answer()
     hosts = [line.split()[4] for line in answer.splitlines() if line.startswith("a=candidate")]
     assert hosts == LOOPBACK

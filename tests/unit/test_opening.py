@@ -14,6 +14,7 @@ from openai.types.realtime.realtime_transcription_session_create_request import 
 from pydantic import TypeAdapter
 
 from engine.contract import Abilities, EngineInfo, TurnDetection
+from server.protocol.adapter import Terms
 from server.protocol.realtime.opening import Kind, Opening, open_session
 from server.protocol.realtime.session_object import RealtimeSession, TranscriptionSession
 from server.requests import RequestError, SessionSettings
@@ -26,16 +27,8 @@ DEFAULTS = SessionSettings(instructions="Be brief.")
 def opened(
     given: dict[str, Any] | None = None, kind: Kind = "realtime", info: EngineInfo = INFO
 ) -> Opening:
-    return open_session(
-        given,
-        id="sess_1",
-        model="gpt-realtime",
-        defaults=DEFAULTS,
-        info=info,
-        names=Names(),
-        kind=kind,
-        expires_at=7,
-    )
+    terms = Terms(info=info, names=Names(), settings=DEFAULTS, expires_at=7)
+    return open_session(given, terms, id="sess_1", model="gpt-realtime", kind=kind)
 
 
 def refused(given: dict[str, Any] | None, **where: Any) -> RequestError:

@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from server.playout import SECOND, HandedOver, Paced, Taken
+from server.playout import SECOND, Paced, Taken
+from server.unpaced import HandedOver
 
 RATE, FRAME = 24000, 480
 PERIOD = FRAME * SECOND // RATE

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from server.conversation import Content, Item
-from server.protocol.realtime import bounds, wire
+from server.protocol import bounds, wire
 from server.requests import RequestError
 from tests.conformance.fake_session import Bench
 
@@ -40,7 +40,9 @@ def test_only_sound_may_be_long() -> None:
     raw = json.dumps(fields | {"event_id": "e", "x": [[]]}).encode()
     with pytest.raises(RequestError):
         wire.decode(raw)
-    assert wire.decode(wire.unpack(raw))["audio"] == bytes(3 * wire.MAX_EVENT)
+    assert wire.decode(wire.Appends("input_audio_buffer.append").unpack(raw))["audio"] == bytes(
+        3 * wire.MAX_EVENT
+    )
     code, param, message = refused(Bench(), "session.update", session={"instructions": sound})
     assert (code, param) == ("event_too_large", None)
     assert "input_audio_buffer.append" in message
@@ -152,7 +154,7 @@ def test_a_session_cannot_be_made_to_grow_update_by_update() -> None:
 
 def test_references_cannot_make_a_response_read_one_item_a_thousand_times() -> None:
     bench = Bench()
-    bench.session.create_item(
+    bench.session.items.create(
         Item(id="i", content=(Content(kind="text", text="x" * 60_000),)), None
     )
     reference = {"type": "item_reference", "id": "i"}

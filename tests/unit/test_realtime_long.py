@@ -9,8 +9,10 @@ from typing import Any
 import pytest
 
 from server.protocol.realtime import client_events as client
-from server.protocol.realtime.wire import MAX_AUDIO_EVENT, convert, decode, unpack
+from server.protocol.wire import MAX_AUDIO_EVENT, Appends, convert, decode
 from server.requests import RequestError
+
+unpack = Appends("input_audio_buffer.append").unpack
 
 SOUND = bytes(range(256)) * 5_000
 BASE64 = base64.b64encode(SOUND).decode()

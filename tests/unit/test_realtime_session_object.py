@@ -12,8 +12,8 @@ from openai.types.realtime import RealtimeSessionCreateRequest
 from pydantic import TypeAdapter
 
 from engine.contract import Abilities, EngineInfo, Tool, TurnDetection
+from server.protocol.names import LocalNames
 from server.protocol.realtime import effect
-from server.protocol.realtime.names import LocalNames
 from server.protocol.realtime.session_object import RealtimeSession, SessionObject, merge
 from server.requests import RequestError, SessionSettings
 from server.settings import Names

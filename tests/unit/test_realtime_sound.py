@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from engine.audio import pcm
 from engine.contract import Samples
 from server.protocol.realtime.session_object import Format, Pcm, Pcma, Pcmu
-from server.protocol.realtime.sound import InputBuffer, OutputEncoder
+from server.protocol.sound import InputBuffer, OutputEncoder
 
 TONE = (np.sin(np.arange(4800) / 7) / 2).astype(np.float32)
 ENCODED = {Pcm(): pcm.to_pcm16(TONE), Pcmu(): pcm.to_pcmu(TONE), Pcma(): pcm.to_pcma(TONE)}
@@ -39,7 +39,7 @@ class Ear:
 def test_a_reply_is_the_same_bytes_however_the_engine_cut_it(
     format: Format, rate: int, places: list[int]
 ) -> None:
-    whole, pieces = OutputEncoder(format, rate), OutputEncoder(format, rate)
+    whole, pieces = OutputEncoder(format.coding, rate), OutputEncoder(format.coding, rate)
     edges = [0, *places, len(TONE)]
     cut = b"".join(pieces.push(TONE[start:end]) for start, end in pairwise(edges))
     assert cut + pieces.flush() == whole.push(TONE) + whole.flush()
@@ -52,8 +52,8 @@ def test_a_caller_is_heard_the_same_however_the_sound_was_cut_and_had_to_wait(
     data = ENCODED[format]
     width = len(data) // len(TONE)
     free, narrow = Ear(10**6), Ear(0)
-    InputBuffer(free, format, rate).append(data)
-    buffer = InputBuffer(narrow, format, rate)
+    InputBuffer(free, format.coding, rate).append(data)
+    buffer = InputBuffer(narrow, format.coding, rate)
     for start, end in pairwise([0, *places, len(TONE)]):
         buffer.append(data[start * width : end * width])
     for room in rooms:
@@ -67,7 +67,7 @@ def test_a_caller_is_heard_the_same_however_the_sound_was_cut_and_had_to_wait(
 
 def test_a_minute_is_not_decoded_in_one_step() -> None:
     ear = Ear(10**7)
-    buffer = InputBuffer(ear, Pcmu(), 16_000)
+    buffer = InputBuffer(ear, Pcmu().coding, 16_000)
     buffer.append(bytes(8_000 * 60))
     assert len(ear.heard) == 16_000
     while not buffer.pump():
@@ -77,7 +77,7 @@ def test_a_minute_is_not_decoded_in_one_step() -> None:
 
 def test_half_a_sample_is_refused_and_nothing_of_it_taken() -> None:
     ear = Ear(10**6)
-    buffer = InputBuffer(ear, Pcm(), 16_000)
+    buffer = InputBuffer(ear, Pcm().coding, 16_000)
     with pytest.raises(ValueError, match="got 3 bytes"):
         buffer.append(b"abc")
     assert buffer.pump()

@@ -16,9 +16,10 @@ from engine.contract import Abilities, EngineInfo
 from server import happenings as happen
 from server.conversation import Content, Item
 from server.happenings import Happening
-from server.playout import SECOND, HandedOver, Paced
+from server.playout import SECOND, Paced
 from server.requests import ReplyRequest, RequestError, SessionSettings
 from server.session import Session
+from server.unpaced import HandedOver
 
 T = TypeVar("T")
 RATE = 24000
@@ -309,7 +310,7 @@ def test_a_message_deleted_while_it_is_spoken_goes_on_unwritten() -> None:
     talk.settle()
     talk.turn()
     reply = talk.speak(words=2)
-    talk.session.delete_item(talk.tells(happen.ReplyItemStarted)[0].item.id)
+    talk.session.items.delete(talk.tells(happen.ReplyItemStarted)[0].item.id)
     talk.event(contract.ReplyText(reply, "more", 4800, 7200))
     talk.event(contract.ReplyEnded(reply, "completed"))
     assert talk.tells(happen.ReplyEnded)[0].status == "completed"
@@ -353,7 +354,7 @@ def test_a_conversation_holds_a_bounded_amount_of_text() -> None:
     talk.settle()
     for number in range(20):
         content = (Content(kind="text", text="x" * 60_000),)
-        talk.session.create_item(Item(id=f"i{number}", content=content), None)
+        talk.session.items.create(Item(id=f"i{number}", content=content), None)
     assert talk.session.conversation.size <= 512 * 1024
     assert talk.tells(happen.ItemDeleted)[0].item == "i0"
 
@@ -415,10 +416,10 @@ def test_a_client_on_a_socket_corrects_what_was_heard() -> None:
     assert not talk.tells(happen.ItemTruncated), "the client plays, so the client says"
     assert talk.last(contract.Context).messages[-1].parts == (contract.Text("w0 w1 w2"),)
     item = talk.tells(happen.ReplyItemStarted)[0].item.id
-    talk.session.truncate_item(item, 0, 250)
+    talk.session.items.truncate(item, 0, 250)
     assert talk.last(contract.Context).messages[-1].parts == (contract.Text("w0 w1"),)
     with pytest.raises(RequestError) as refused:
-        talk.session.truncate_item(item, 0, 1300)
+        talk.session.items.truncate(item, 0, 1300)
     assert refused.value.param == "audio_end_ms"
 
 
@@ -432,8 +433,8 @@ def test_a_cut_at_the_end_keeps_the_last_word_of_a_reply_of_any_length() -> None
     talk.event(contract.ReplyEnded(reply, "completed"))
     item = talk.tells(happen.ReplyItemStarted)[0].item.id
     for end in (1000, 1150):
-        talk.session.truncate_item(item, 0, end)
-        assert talk.session.retrieve_item(item).content[0].text == "Good morning"
+        talk.session.items.truncate(item, 0, end)
+        assert talk.session.items.find(item).content[0].text == "Good morning"
 
 
 def test_an_item_may_be_given_twice_to_one_response() -> None:
@@ -535,7 +536,7 @@ def play(talk: Harness, scene: str, number: int) -> None:
             talk.session.clear_output()
         case "text":
             content = (Content(kind="text", text="Hi"),)
-            talk.session.create_item(Item(id=f"i{number}", content=content), None)
+            talk.session.items.create(Item(id=f"i{number}", content=content), None)
         case "respond":
             talk.session.respond(ReplyRequest())
         case "tool":

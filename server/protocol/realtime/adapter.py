@@ -20,9 +20,12 @@ from server import happenings as happen
 from server.conversation import Item
 from server.happenings import Happening
 from server.heard import LONGEST
-from server.protocol.realtime import bounds, effect, events, rendering
+from server.protocol import bounds
+from server.protocol.adapter import Place
+from server.protocol.event import ServerEvent
+from server.protocol.names import LocalNames
 from server.protocol.realtime import client_events as client
-from server.protocol.realtime.events import ServerEvent
+from server.protocol.realtime import effect, events, rendering
 from server.protocol.realtime.items import (
     ItemReference,
     Message,
@@ -31,7 +34,6 @@ from server.protocol.realtime.items import (
     to_wire,
     with_audio,
 )
-from server.protocol.realtime.names import LocalNames
 from server.protocol.realtime.response_object import (
     OutputShown,
     ResponseParams,
@@ -45,16 +47,19 @@ from server.protocol.realtime.session_object import (
     SessionObject,
     merge,
 )
-from server.protocol.realtime.sound import InputBuffer, OutputEncoder
-from server.protocol.realtime.wire import Raw, appended, convert, decode
+from server.protocol.sound import InputBuffer, OutputEncoder
+from server.protocol.wire import Appends, Raw, convert, decode
 from server.requests import RequestError
 
 if TYPE_CHECKING:
+    from msgspec import Struct
+
     from engine.contract import Tool
     from server.session import Session
     from server.settings import Names
 
 LONGEST_EVENT_ID = 512
+_APPENDS = Appends("input_audio_buffer.append")
 _CONVERSES = (
     client.ItemCreate,
     client.ItemTruncate,
@@ -88,15 +93,15 @@ class RealtimeAdapter:
         self._conversation = f"conv_{session.id.removeprefix('sess_')}"
         self._updates: dict[str, tuple[str | None, SessionObject]] = {}
         self._asked = 0
-        self._input = InputBuffer(session, shown.audio.input.format, session.info.input_rate)
+        self._input = InputBuffer(session, shown.audio.input.format.coding, session.info.input_rate)
         self._open: dict[str, OpenResponse] = {}
         self._format: Format | None = None
         self._voice_names: dict[str, str] = {}
         self._spoken = False
         self._tools_noted = False
 
-    def opening(self) -> list[ServerEvent]:
-        """What a subscriber hears first."""
+    def opening(self, place: Place = "client") -> list[ServerEvent]:
+        """See ``Adapter``: a sideband hears what the client heard."""
         created: list[ServerEvent] = [events.SessionCreated(session=self._shown)]
         if isinstance(self._shown, RealtimeSession):
             conversation = events.Conversation(id=self._conversation)
@@ -105,14 +110,11 @@ class RealtimeAdapter:
 
     # Client events ------------------------------------------------------------------------------
 
-    def receive(self, raw: Raw) -> list[ServerEvent]:
-        """Acts on a client event; returns what only its sender hears, such as an error.
-
-        Read no further event from a socket until :meth:`pump` says that everything was heard.
-        """
+    def receive(self, raw: Raw, place: Place = "client") -> list[ServerEvent]:
+        """See ``Adapter``: a sideband may do what the client may."""
         event_id: str | None = None
         try:
-            if (sound := appended(raw)) is not None:
+            if (sound := _APPENDS.sound(raw)) is not None:
                 self._append(sound)
                 return []
             fields = decode(raw)
@@ -124,8 +126,20 @@ class RealtimeAdapter:
             return [_refusal(error, event_id)]
 
     def pump(self) -> bool:
-        """Lets the engine hear appended sound that it had no room for; True once it heard all."""
+        """See ``Adapter``."""
         return self._input.pump()
+
+    def hears(self, place: Place, event: Struct) -> bool:
+        """See ``Adapter``: everybody hears everything."""
+        return True
+
+    def refusal(self, code: str, message: str) -> ServerEvent:
+        """See ``Adapter``."""
+        return _refusal(RequestError(code, message), None)
+
+    def unpack(self, raw: bytes) -> Raw:
+        """See ``Adapter``."""
+        return _APPENDS.unpack(raw)
 
     def _act(self, event: client.ClientEvent, event_id: str | None) -> list[ServerEvent]:
         session = self._session
@@ -149,13 +163,13 @@ class RealtimeAdapter:
             case client.OutputAudioBufferClear():
                 self._clear_output()
             case client.ItemCreate():
-                session.create_item(from_wire(event.item, "item"), event.previous_item_id)
+                session.items.create(from_wire(event.item, "item"), event.previous_item_id)
             case client.ItemRetrieve():
                 return [self._retrieved(event.item_id)]
             case client.ItemDelete():
-                session.delete_item(event.item_id)
+                session.items.delete(event.item_id)
             case client.ItemTruncate():
-                session.truncate_item(event.item_id, event.content_index, event.audio_end_ms)
+                session.items.truncate(event.item_id, event.content_index, event.audio_end_ms)
             case client.ResponseCreate():
                 self._respond(event.response or ResponseParams())
             case client.ResponseCancel():
@@ -238,24 +252,24 @@ class RealtimeAdapter:
 
     def _item(self, item: WireItem | ItemReference, index: int) -> Item:
         if isinstance(item, ItemReference):
-            return self._session.retrieve_item(item.id)
+            return self._session.items.find(item.id)
         return from_wire(item, f"response.input[{index}]")
 
     def _retrieved(self, item_id: str) -> ServerEvent:
         """The item, with its caller's sound if events carry sound and it is kept and not long."""
-        shown = to_wire(self._session.retrieve_item(item_id), transcripts=self._transcribes)
+        shown = to_wire(self._session.items.find(item_id), transcripts=self._transcribes)
         sound = None if self._paced else self._session.sound_of(item_id)
         rate = self._session.info.input_rate
         if sound is not None and len(sound) <= LONGEST * rate and isinstance(shown, Message):
-            encoder = OutputEncoder(self._shown.audio.input.format, rate)
+            encoder = OutputEncoder(self._shown.audio.input.format.coding, rate)
             audio = base64.b64encode(encoder.push(sound) + encoder.flush()).decode()
             shown = replace(shown, content=[with_audio(part, audio) for part in shown.content])
         return events.ItemRetrieved(item=shown)
 
     def _follow_format(self) -> None:
         """A client sends its new format at once: it need not wait for its update to hold."""
-        if (wanted := self._newest().audio.input.format) != self._input.format:
-            self._input.format = wanted
+        if (wanted := self._newest().audio.input.format.coding) != self._input.coding:
+            self._input.coding = wanted
 
     # Happenings ---------------------------------------------------------------------------------
 
@@ -270,7 +284,7 @@ class RealtimeAdapter:
             case (
                 happen.TranscriptDelta() | happen.TranscriptCompleted() | happen.TranscriptFailed()
             ):
-                return [_transcription(happening)] if self._transcribes else []
+                return [rendering.transcription(happening)] if self._transcribes else []
             case happen.ReplyStarted():
                 return [self._begin(happening)]
             case happen.ReplyItemStarted():
@@ -303,7 +317,9 @@ class RealtimeAdapter:
     def _begin(self, started: happen.ReplyStarted) -> ServerEvent:
         sounds = started.modality == "audio" and not self._paced
         shown = self._sounding(started.voice)
-        encoder = OutputEncoder(shown.format, self._session.info.output_rate) if sounds else None
+        encoder = (
+            OutputEncoder(shown.format.coding, self._session.info.output_rate) if sounds else None
+        )
         self._open[started.reply] = OpenResponse(
             started.reply, started.modality, started.out_of_band, shown, encoder
         )
@@ -319,23 +335,6 @@ class RealtimeAdapter:
             format=self._format or output.format,
             voice=output.voice if own else self._voice_names.get(used, used),
         )
-
-
-def _transcription(
-    happening: happen.TranscriptDelta | happen.TranscriptCompleted | happen.TranscriptFailed,
-) -> ServerEvent:
-    match happening:
-        case happen.TranscriptDelta():
-            return events.TranscriptionDelta(item_id=happening.item, delta=happening.text)
-        case happen.TranscriptCompleted():
-            return events.TranscriptionCompleted(
-                item_id=happening.item,
-                transcript=happening.text,
-                usage=events.TranscriptionUsage(happening.seconds),
-            )
-        case happen.TranscriptFailed():
-            error = events.TranscriptionError(message=happening.message)
-            return events.TranscriptionFailed(item_id=happening.item, error=error)
 
 
 def _refusal(error: RequestError, event_id: str | None) -> ServerEvent:

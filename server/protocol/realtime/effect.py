@@ -9,7 +9,7 @@ from msgspec import UNSET
 from msgspec.structs import replace
 
 from engine.contract import EngineInfo, Tool, TurnDetection
-from server.protocol.realtime import bounds
+from server.protocol import bounds
 from server.protocol.realtime.session_object import (
     Audio,
     AudioInput,
@@ -31,7 +31,7 @@ from server.requests import RequestError, SessionSettings
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from server.protocol.realtime.names import LocalNames
+    from server.protocol.names import LocalNames
 
 _PARAMS = {
     "voice": "audio.output.voice",

@@ -1,40 +1,18 @@
 """The server's events, by the names and fields of ``openai.types.realtime``.
 
 Events of MCP, diarised segments and the retired ``conversation.item.created`` are not made here.
-``bytes`` are written as base64.
 """
 
 from __future__ import annotations
 
-import itertools
-import secrets
 from typing import Literal
 
-import msgspec
-from msgspec import UNSET, Struct, UnsetType, field
+from msgspec import UNSET, Struct, UnsetType
 
+from server.protocol.event import ServerEvent
 from server.protocol.realtime.items import WireItem
 from server.protocol.realtime.response_object import Response
 from server.protocol.realtime.session_object import SessionObject
-
-_run = secrets.token_hex(4)
-_numbers = itertools.count(1)
-
-
-def _event_id() -> str:
-    return f"event_{_run}{next(_numbers):08x}"
-
-
-class ServerEvent(Struct, kw_only=True):
-    """Base of all; ``event_id`` never comes twice from a process, and hardly from two."""
-
-    event_id: str = field(default_factory=_event_id)
-
-
-def encode(event: ServerEvent) -> str:
-    """The event as one JSON text."""
-    return msgspec.json.encode(event).decode()
-
 
 ErrorType = Literal["invalid_request_error", "server_error"]
 

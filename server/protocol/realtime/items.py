@@ -13,7 +13,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 from msgspec.structs import replace
 
 from server.conversation import Content, Item, ItemStatus
-from server.protocol.realtime import bounds
+from server.protocol import bounds
 from server.protocol.realtime.session_object import Name
 from server.replies import new_id
 from server.requests import RequestError

@@ -11,16 +11,20 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from msgspec import Struct
 
+from server.playout import FRAME, Paced, Playout
+from server.protocol.names import LocalNames
 from server.protocol.realtime import effect
-from server.protocol.realtime.names import LocalNames
+from server.protocol.realtime.adapter import RealtimeAdapter
 from server.protocol.realtime.session_object import SessionObject, merge
 from server.requests import RequestError, SessionSettings
+from server.unpaced import HandedOver
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from engine.contract import EngineInfo
-    from server.settings import Names
+    from server.protocol.adapter import Terms
+    from server.session import Session
 
 Kind = Literal["realtime", "transcription"]
 
@@ -30,42 +34,52 @@ class Opening(Struct, frozen=True):
 
     shown: SessionObject
     settings: SessionSettings
+    terms: Terms
+    live = False
+
+    def playout(self) -> Playout:
+        """See ``Opening``: without a leg a client takes sound as it is made, and plays it."""
+        rate = self.terms.info.output_rate
+        return Paced(rate, round(FRAME * rate)) if self.terms.leg else HandedOver(rate)
+
+    def adapter(self, session: Session) -> RealtimeAdapter:
+        """See ``Opening``."""
+        return RealtimeAdapter(session, self.shown, names=self.terms.names, paced=self.terms.leg)
 
 
 def open_session(
-    given: Mapping[str, Any] | None,
-    *,
-    id: str,
-    model: str,
-    defaults: SessionSettings,
-    info: EngineInfo,
-    names: Names,
-    kind: Kind = "realtime",
-    expires_at: int | None = None,
+    given: Mapping[str, Any] | None, terms: Terms, *, id: str, model: str, kind: Kind = "realtime"
 ) -> Opening:
     """The session that ``given`` asks for; None asks for nothing.
 
     Args:
         given: a session object, sparse but for its ``type``.
+        terms: what holds where ``given`` says nothing.
         id: of the session, ``sess_...``.
         model: the name it was asked for by, echoed; a transcription session has none.
-        defaults: what holds where ``given`` says nothing.
         kind: of the session where ``given`` does not say; ``transcription`` is insisted on.
-        expires_at: unix seconds at which the session ends by itself, or None.
 
     Raises:
         RequestError: the session cannot be; ``param`` names the field (``session.audio...``).
     """
     if given is not None and given.get("type") == "transcription":
         kind = "transcription"
-    local = LocalNames(names, info, model)
+    info, defaults, expires_at = terms.info, terms.settings, terms.expires_at
+    local = LocalNames(terms.names, info, model)
     if kind == "transcription":
         _check_listens(info)
         plain: SessionObject = effect.transcription_of(defaults, info, id=id, expires_at=expires_at)
     else:
         plain = effect.session_of(defaults, info, id=id, model=model, expires_at=expires_at)
     shown = effect.effective(plain if given is None else merge(plain, given), info)
-    return Opening(shown, effect.settings_of(shown, defaults, info, local))
+    return Opening(shown, effect.settings_of(shown, defaults, info, local), terms)
+
+
+def wanted(
+    given: Mapping[str, Any] | None, *, model: str, kind: Kind = "realtime"
+) -> Callable[[str, Terms], Opening]:
+    """Opens the session of a request once its id and the terms are known."""
+    return lambda id, terms: open_session(given, terms, id=id, model=model, kind=kind)
 
 
 def _check_listens(info: EngineInfo) -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from server import happenings as happen
 from server.happenings import Happening
+from server.protocol.event import ServerEvent
 from server.protocol.realtime import events
-from server.protocol.realtime.events import ServerEvent
 from server.protocol.realtime.items import to_wire
 
 _FAREWELLS: dict[str, tuple[events.ErrorType, str, str]] = {
@@ -92,3 +92,21 @@ def _of_session(happening: Happening) -> ServerEvent | None:
             kind, code, message = _FAREWELLS[reason]
             return events.Error(error=events.ErrorBody(type=kind, code=code, message=message))
     return None
+
+
+def transcription(
+    happening: happen.TranscriptDelta | happen.TranscriptCompleted | happen.TranscriptFailed,
+) -> ServerEvent:
+    """What is told of a turn's transcript, where a client asked for one."""
+    match happening:
+        case happen.TranscriptDelta():
+            return events.TranscriptionDelta(item_id=happening.item, delta=happening.text)
+        case happen.TranscriptCompleted():
+            return events.TranscriptionCompleted(
+                item_id=happening.item,
+                transcript=happening.text,
+                usage=events.TranscriptionUsage(happening.seconds),
+            )
+        case happen.TranscriptFailed():
+            error = events.TranscriptionError(message=happening.message)
+            return events.TranscriptionFailed(item_id=happening.item, error=error)

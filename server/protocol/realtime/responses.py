@@ -12,11 +12,12 @@ from dataclasses import dataclass, field
 from engine.contract import Modality
 from server import happenings as happen
 from server.conversation import Item
+from server.protocol.event import ServerEvent
 from server.protocol.realtime import events
-from server.protocol.realtime.events import EventPart, ServerEvent
+from server.protocol.realtime.events import EventPart
 from server.protocol.realtime.items import to_wire
 from server.protocol.realtime.response_object import OutputShown
-from server.protocol.realtime.sound import OutputEncoder
+from server.protocol.sound import OutputEncoder
 
 
 @dataclass(slots=True)

@@ -20,8 +20,9 @@ import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType, field
 
 from engine.contract import Delay
-from server.protocol.realtime import bounds
-from server.protocol.realtime.wire import convert
+from server.protocol import bounds
+from server.protocol.sound import Coding
+from server.protocol.wire import convert
 from server.requests import RequestError
 
 Milliseconds = Annotated[int, Meta(ge=0, le=60_000)]
@@ -34,13 +35,25 @@ class Pcm(Struct, frozen=True, tag="audio/pcm"):
 
     rate: Literal[24000] = 24000
 
+    @property
+    def coding(self) -> Coding:
+        return Coding("pcm", self.rate)
+
 
 class Pcmu(Struct, frozen=True, tag="audio/pcmu"):
     """G.711 mu-law, 8 kHz."""
 
+    @property
+    def coding(self) -> Coding:
+        return Coding("pcmu", 8000)
+
 
 class Pcma(Struct, frozen=True, tag="audio/pcma"):
     """G.711 A-law, 8 kHz."""
+
+    @property
+    def coding(self) -> Coding:
+        return Coding("pcma", 8000)
 
 
 Format: TypeAlias = Pcm | Pcmu | Pcma

@@ -1,96 +1,61 @@
-"""``POST /v1/realtime/calls``: WebRTC calls, as OpenAI's clients make them.
+"""Calls over WebRTC, from an offer to their end, whatever the protocol that they are asked for in.
 
-The offer comes as ``application/sdp``, or in a form beside a session object. A place is taken and
-the call can be found before the answer is out. From then on a task of its own sees to the call's
-end, whoever brings it about: the caller, the session, the watchdogs of the peer, or a request.
+A place is taken and the call can be found before the answer is out. From then on a task of its own
+sees to the call's end, whoever brings it about: the caller, the session, the watchdogs of the peer,
+or a request.
 """
 
 from __future__ import annotations
 
 import asyncio
-import zlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import structlog
-from aiohttp import web
-from aiohttp.http_exceptions import HttpProcessingError
 
-from server.access import CALLER
 from server.errors import bad_request
 from server.transport.addresses import machine_addresses, media_addresses
-from server.transport.body import json_object, within
-from server.transport.models import asked_model, model_of
 from server.transport.webrtc.peer import Peer
 from server.transport.webrtc.sdp import MAX_OFFER, Offer, OfferError, parse_offer
 
 if TYPE_CHECKING:
-    from server.manager import Manager
     from server.settings import ServerSettings
     from server.stay import Stay
 
-MAX_REQUEST = 1024 * 1024
-"""Bytes of an offer and a session object together."""
-_LAST_CHANNEL = 65_534
+LAST_CHANNEL = 65_534
+"""The highest id of a data channel."""
 _CLOSING = 5.0
-_UNREADABLE = (ValueError, LookupError, RuntimeError, zlib.error, HttpProcessingError)
-"""What reading a form raises that is not well formed."""
 
 log = structlog.get_logger(__name__)
 
 
 class Calls:
-    """Takes, and ends, calls over WebRTC."""
+    """The calls of this server that have not let go."""
 
-    def __init__(self, manager: Manager, settings: ServerSettings) -> None:
-        self._manager = manager
+    def __init__(self, settings: ServerSettings) -> None:
         self._settings = settings
         self._tasks: set[asyncio.Task[None]] = set()
 
-    async def create(self, request: web.Request) -> web.Response:
-        """Answers an offer with 201, the answer and the call's ``Location``.
+    async def answer(self, stay: Stay, offer: Offer, dcid: int | None, at: str = "sdp") -> str:
+        """Takes a call for ``stay``; returns the SDP answer.
+
+        Args:
+            dcid: the id of a data channel that the caller created as already negotiated.
+            at: where the offer came from.
 
         Raises:
-            ServiceError: the request is no good, or there is no place.
+            ServiceError: the offer cannot be answered; the session has ended.
         """
-        text, given = await within(self._settings.limits.setup, _read(request))
-        offer = _offer(text)
-        dcid = _channel_id(request.query.get("dcid"))
-        caller = request[CALLER]
-        session = caller.asking(given)
-        model = asked_model(
-            model_of(session or {}) or request.query.get("model", ""),
-            self._settings.names,
-            self._manager.info,
-        )
-        stay = await self._manager.admit(model=model, paced=True, session=session, caller=caller)
         try:
             peer, answer = await self._answer(stay, offer, dcid)
         except BaseException as problem:
             await stay.end("failed")
             if isinstance(problem, OfferError):
-                raise bad_request("invalid_sdp", f"sdp: {problem}", "sdp") from problem
+                raise bad_request("invalid_sdp", f"{at}: {problem}", at) from problem
             raise
         task = asyncio.create_task(_carry(stay, peer), name=f"call {stay.call_id}")
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-        return web.Response(
-            status=201,
-            body=answer.encode(),
-            content_type="application/sdp",
-            headers={"Location": f"/v1/realtime/calls/{stay.call_id}"},
-        )
-
-    async def hang_up(self, request: web.Request) -> web.Response:
-        """Ends a call.
-
-        Raises:
-            ServiceError: there is no such call.
-        """
-        stay = self._manager.find(request.match_info["call_id"], request[CALLER])
-        if stay is None:
-            raise bad_request("call_not_found", "call_id: no such call", "call_id", 404)
-        await stay.end("hangup")
-        return web.Response()
+        return answer
 
     async def close(self) -> None:
         """Waits until every call has let go, a bounded time."""
@@ -104,11 +69,12 @@ class Calls:
             offer,
             addresses,
             settings.limits.setup,
-            lambda message: stay.receive(message, peer.events),
+            received=lambda message: stay.receive(message, peer.events),
+            refused=lambda code, message: stay.refuse(peer.events, code, message),
         )
         try:
             if offer.channel:
-                stay.subscribe(peer.events)
+                stay.audience.join(peer.events, "client")
             return peer, await peer.answer(dcid)
         except BaseException:
             await peer.close("failed")
@@ -141,53 +107,16 @@ async def _carry(stay: Stay, peer: Peer) -> None:
         log.info("call closed", reason=reason, **peer.stats())
 
 
-async def _read(request: web.Request) -> tuple[str, dict[str, Any] | None]:
-    """The offer's text and the session object beside it, if there is one."""
-    if request.content_type == "application/sdp":
-        return _text(await request.read(), "sdp"), None
-    if request.content_type != "multipart/form-data":
-        raise bad_request(
-            "invalid_content_type",
-            "Content-Type: expected application/sdp or multipart/form-data",
-            status=415,
-        )
-    try:
-        form = await request.post()
-    except _UNREADABLE:
-        raise bad_request("invalid_form", "expected a multipart form") from None
-    if "sdp" not in form:
-        raise bad_request("missing_required_parameter", "sdp: expected an SDP offer", "sdp")
-    session = form.get("session")
-    return _text(form["sdp"], "sdp"), None if session is None else json_object(
-        _text(session, "session"), "invalid_value", "session"
-    )
+def offer_of(text: str, at: str = "sdp") -> Offer:
+    """The offer in a request's ``at``.
 
-
-def _text(value: object, param: str) -> str:
-    if isinstance(value, web.FileField):
-        value = value.file.read()
-    if isinstance(value, bytes | bytearray):
-        try:
-            return value.decode()
-        except UnicodeDecodeError:
-            raise bad_request("invalid_value", f"{param}: expected UTF-8", param) from None
-    return str(value)
-
-
-def _offer(text: str) -> Offer:
+    Raises:
+        ServiceError: it is none, or too long.
+    """
     if len(text) > MAX_OFFER:
-        message = f"sdp: expected at most {MAX_OFFER} bytes, got {len(text)}"
-        raise bad_request("request_too_large", message, "sdp", 413)
+        message = f"{at}: expected at most {MAX_OFFER} bytes, got {len(text)}"
+        raise bad_request("request_too_large", message, at, 413)
     try:
         return parse_offer(text)
     except OfferError as problem:
-        raise bad_request("invalid_sdp", f"sdp: {problem}", "sdp") from problem
-
-
-def _channel_id(text: str | None) -> int | None:
-    if text is None:
-        return None
-    if text.isascii() and text.isdigit() and int(text[:6]) <= _LAST_CHANNEL:
-        return int(text)
-    message = f"dcid: expected a whole number from 0 to {_LAST_CHANNEL}"
-    raise bad_request("invalid_value", message, "dcid")
+        raise bad_request("invalid_sdp", f"{at}: {problem}", at) from problem

@@ -14,8 +14,6 @@ from typing import TYPE_CHECKING
 import msgspec
 import structlog
 
-from server.protocol.realtime.events import Error, ErrorBody, encode
-
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -42,14 +40,20 @@ class EventChannel:
     Args:
         max_message: the longest message the caller takes, in bytes; 0 for any.
         received: called with each text message.
+        refused: called with a code and a message where an event cannot be sent; has them sent.
         closed: called once with a reason when the channel cannot go on.
     """
 
     def __init__(
-        self, max_message: int, received: Callable[[str], None], closed: Callable[[str], None]
+        self,
+        max_message: int,
+        received: Callable[[str], None],
+        refused: Callable[[str, str], None],
+        closed: Callable[[str], None],
     ) -> None:
         self._max_message = max_message
         self._received = received
+        self._refused = refused
         self._closed = closed
         self._channel: RTCDataChannel | None = None
         self._waiting: deque[str] = deque()
@@ -106,17 +110,11 @@ class EventChannel:
         if self._max_message and size > self._max_message:
             kind = msgspec.json.decode(text, type=_Head).type
             log.warning("event too long for the caller", kind=kind, size=size)
-            channel.send(_left_out(kind, size, self._max_message))
+            # Stands in the place of the event: nobody waits for it in vain.
+            message = f"{kind}: left out; {size} bytes, and this connection carries"
+            self._refused("event_too_large", f"{message} {self._max_message}.")
         elif channel.bufferedAmount + size > _BUFFERED:
             log.warning("caller does not read its events", unread=channel.bufferedAmount)
             self._closed("failed")
         else:
             channel.send(text)
-
-
-def _left_out(kind: str, size: int, limit: int) -> str:
-    """Stands in the place of an event that does not fit: nobody waits for it in vain."""
-    message = f"{kind}: left out; it takes {size} bytes, and this connection carries {limit}."
-    return encode(
-        Error(error=ErrorBody(type="server_error", code="event_too_large", message=message))
-    )

@@ -46,6 +46,7 @@ class Peer:
         addresses: local addresses to offer it.
         setup_timeout: seconds from the answer to a connected call with an open channel.
         received: called with each event the caller sends.
+        refused: called with a code and a message where an event cannot be sent to it.
     """
 
     def __init__(
@@ -54,6 +55,7 @@ class Peer:
         addresses: Sequence[str],
         setup_timeout: float,
         received: Callable[[str], None],
+        refused: Callable[[str, str], None],
     ) -> None:
         self._offer = offer
         self._addresses = addresses
@@ -63,7 +65,7 @@ class Peer:
         )
         self._sender = Sender()
         self._receiver = Receiver()
-        self.events = EventChannel(offer.max_message, received, self._end)
+        self.events = EventChannel(offer.max_message, received, refused, self._end)
         loop = asyncio.get_running_loop()
         self._connected: asyncio.Future[bool] = loop.create_future()
         self._ended: asyncio.Future[str] = loop.create_future()

@@ -1,4 +1,4 @@
-"""Sound on the wire: the API's three formats, and the rates of an engine.
+"""Sound on the wire: how it is coded there, and the rates of an engine.
 
 Both directions keep their resampler from one event to the next, so where a client or an engine cuts
 its sound is never heard.
@@ -7,37 +7,43 @@ its sound is never heard.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol
+from typing import Literal, NamedTuple, Protocol
 
 from engine.audio import pcm
 from engine.audio.resample import Resampler
 from engine.contract import Samples
-from server.protocol.realtime.session_object import Format, Pcm, Pcma, Pcmu
 
-_RATE = {Pcm: 24_000, Pcmu: 8_000, Pcma: 8_000}
-_WIDTH = {Pcm: 2, Pcmu: 1, Pcma: 1}
+
+class Coding(NamedTuple):
+    """Mono sound of ``rate`` Hz: 16-bit little-endian, or G.711."""
+
+    law: Literal["pcm", "pcmu", "pcma"] = "pcm"
+    rate: int = 24_000
+
+
 _AT_ONCE = 1.0
 """Seconds that are decoded in one step: a few milliseconds of a loop that carries every call."""
-_FROM: dict[type[Format], Callable[[bytes], Samples]] = {
-    Pcm: pcm.from_pcm16,
-    Pcmu: pcm.from_pcmu,
-    Pcma: pcm.from_pcma,
+_WIDTH = {"pcm": 2, "pcmu": 1, "pcma": 1}
+_FROM: dict[str, Callable[[bytes], Samples]] = {
+    "pcm": pcm.from_pcm16,
+    "pcmu": pcm.from_pcmu,
+    "pcma": pcm.from_pcma,
 }
-_TO: dict[type[Format], Callable[[Samples], bytes]] = {
-    Pcm: pcm.to_pcm16,
-    Pcmu: pcm.to_pcmu,
-    Pcma: pcm.to_pcma,
+_TO: dict[str, Callable[[Samples], bytes]] = {
+    "pcm": pcm.to_pcm16,
+    "pcmu": pcm.to_pcmu,
+    "pcma": pcm.to_pcma,
 }
 
 
 class InputDecoder:
-    """Bytes of one format to samples at the engine's ``rate`` (Hz)."""
+    """Bytes of one coding to samples at the engine's ``rate`` (Hz)."""
 
-    def __init__(self, format: Format, rate: int) -> None:
-        self._decode = _FROM[type(format)]
-        self._resampler = Resampler(_RATE[type(format)], rate)
-        self._width = _WIDTH[type(format)]
-        self._rate, self._source = rate, _RATE[type(format)]
+    def __init__(self, coding: Coding, rate: int) -> None:
+        self._decode = _FROM[coding.law]
+        self._resampler = Resampler(coding.rate, rate)
+        self._width = _WIDTH[coding.law]
+        self._rate, self._source = rate, coding.rate
 
     def check(self, data: bytes) -> None:
         """Lets whole samples pass.
@@ -58,11 +64,11 @@ class InputDecoder:
 
 
 class OutputEncoder:
-    """Samples at the engine's ``rate`` (Hz) to bytes of one format."""
+    """Samples at the engine's ``rate`` (Hz) to bytes of one coding."""
 
-    def __init__(self, format: Format, rate: int) -> None:
-        self._encode = _TO[type(format)]
-        self._resampler = Resampler(rate, _RATE[type(format)])
+    def __init__(self, coding: Coding, rate: int) -> None:
+        self._encode = _TO[coding.law]
+        self._resampler = Resampler(rate, coding.rate)
 
     def push(self, samples: Samples) -> bytes:
         return self._encode(self._resampler.push(samples))
@@ -84,28 +90,28 @@ class InputBuffer:
 
     Args:
         session: hears it.
-        format: of what comes in.
+        coding: of what comes in.
         rate: Hz, of what is heard.
     """
 
-    def __init__(self, session: _Hearing, format: Format, rate: int) -> None:
+    def __init__(self, session: _Hearing, coding: Coding, rate: int) -> None:
         self._session = session
         self._rate = rate
         self._unheard = memoryview(b"")
-        self.format = format
+        self.coding = coding
 
     @property
-    def format(self) -> Format:
+    def coding(self) -> Coding:
         """Of what comes in from now on; setting it, even to the same, begins a new sound.
 
         Nothing waits to be heard then: no event is taken before all sound behind it was heard.
         """
-        return self._format
+        return self._coding
 
-    @format.setter
-    def format(self, format: Format) -> None:
-        self._format = format
-        self._decoder = InputDecoder(format, self._rate)
+    @coding.setter
+    def coding(self, coding: Coding) -> None:
+        self._coding = coding
+        self._decoder = InputDecoder(coding, self._rate)
 
     def append(self, data: bytes) -> None:
         """Takes more sound.
@@ -120,7 +126,7 @@ class InputBuffer:
     def clear(self) -> None:
         """Forgets what was not heard yet."""
         self._unheard = self._unheard[:0]
-        self.format = self._format
+        self.coding = self._coding
 
     def pump(self) -> bool:
         """Lets the engine hear what it has room for, a step of it; True once it heard all."""

@@ -2,7 +2,7 @@
 
 Everything a client sends is decoded here once, bounded in length, depth and number of containers,
 and converted to the struct that says what is expected. Decoding is work on the loop that carries
-every call's sound, so only sound may be long, and :func:`unpack` reads it in a thread. What does
+every call's sound, so only sound may be long, and :class:`Appends` reads it in a thread. What does
 not fit becomes a :class:`RequestError` whose ``param`` is the field's dotted path, as OpenAI's
 errors name it. Serialisers of several languages write whole numbers as ``500.0``; an integral float
 is therefore an integer here.
@@ -14,7 +14,7 @@ import re
 from typing import Any, TypeAlias
 
 import msgspec
-from msgspec import UNSET, Struct, UnsetType
+from msgspec import UNSET, UnsetType, defstruct
 
 from server.requests import RequestError
 
@@ -30,15 +30,15 @@ MAX_EVENT = 1024 * 1024
 """Bytes of an event, or characters where it came as text."""
 MAX_AUDIO_EVENT = 15 * 1024 * 1024
 """The same of one that appends sound, as OpenAI has it."""
-_APPEND = "input_audio_buffer.append"
 _AUDIO = b'"audio"'
 _PIECE = 64 * 1024
 """Characters of base64 decoded at once, which no other thread can interrupt."""
 
 Raw: TypeAlias = str | bytes | dict[str, Any]
-"""A client's event as it came, or as :func:`unpack` gave it."""
+"""A client's event as it came, or as :meth:`Appends.unpack` gave it."""
 
 _MISSING = re.compile(r"Object missing required field `(.+)`")
+_UNKNOWN = re.compile(r"Object contains unknown field `(.+)`")
 _EXACT = 2**53
 _UNMARKED = bytes(set(range(256)) - set(b'"[{'))
 
@@ -51,21 +51,51 @@ def _number(literal: str) -> float | int:
 _decoder = msgspec.json.Decoder(float_hook=_number)
 
 
-class _Sound(Struct, tag=_APPEND):
-    """What is read of a long event."""
+class Appends:
+    """The event that appends sound: almost every event there is, and the only one that may be long.
 
-    audio: str
-    event_id: str | UnsetType = UNSET
+    Args:
+        kind: its type.
+    """
 
+    def __init__(self, kind: str) -> None:
+        plain = defstruct("Append", [("audio", bytes)], tag=kind, forbid_unknown_fields=True)
+        long = defstruct("Sound", [("audio", str), ("event_id", str | UnsetType, UNSET)], tag=kind)
+        self._plain: msgspec.json.Decoder[Any] = msgspec.json.Decoder(plain)
+        self._long: msgspec.json.Decoder[Any] = msgspec.json.Decoder(long)
 
-class _Append(Struct, tag=_APPEND, forbid_unknown_fields=True):
-    """Almost every event there is: fifty a second of each caller."""
+    def sound(self, raw: Raw) -> bytes | None:
+        """What is appended, and nothing else said; None: see what :func:`decode` makes of it."""
+        if isinstance(raw, dict) or len(raw) > MAX_EVENT:
+            return None
+        try:
+            audio: bytes = self._plain.decode(raw).audio
+        except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
+            return None
+        return audio
 
-    audio: bytes
+    def unpack(self, raw: bytes) -> Raw:
+        """A long event, its sound as bytes; whatever else is given back as it came.
 
-
-_append = msgspec.json.Decoder(_Append)
-_sound = msgspec.json.Decoder(_Sound)
+        JSON and base64 of fifteen megabytes would hold the event loop for 50 ms. Here the sound is
+        cut out of the JSON, and decoded piece by piece, so that this may run in a thread. A text
+        that is not of the plainest form is left to :func:`decode`, which refuses it.
+        """
+        if len(raw) > MAX_AUDIO_EVENT:
+            return raw
+        start = raw.find(b'"', raw.find(_AUDIO) + len(_AUDIO)) + 1
+        end = raw.find(b'"', start)
+        rest = raw[:start] + raw[end:]
+        if len(rest) > MAX_EVENT:
+            return raw
+        try:
+            event = self._long.decode(rest)
+            if event.audio:
+                return raw
+            fields: dict[str, Any] = msgspec.to_builtins(event)
+            return fields | {"audio": _sound_in(_unescaped(raw[start:end]))}
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            return raw
 
 
 def _fits(value: dict[str, Any]) -> bool:
@@ -89,30 +119,6 @@ def _containers(raw: bytes) -> int:
     return sum(map(len, marks.split(b'"')[::2]))
 
 
-def unpack(raw: bytes) -> Raw:
-    """A long append, its sound as bytes; whatever else is given back as it came.
-
-    JSON and base64 of fifteen megabytes would hold the event loop for 50 ms. Here the sound is cut
-    out of the JSON, and decoded piece by piece, so that this may run in a thread. A text that is
-    not of the plainest form is left to :func:`decode`, which refuses it.
-    """
-    if len(raw) > MAX_AUDIO_EVENT:
-        return raw
-    start = raw.find(b'"', raw.find(_AUDIO) + len(_AUDIO)) + 1
-    end = raw.find(b'"', start)
-    rest = raw[:start] + raw[end:]
-    if len(rest) > MAX_EVENT:
-        return raw
-    try:
-        event = _sound.decode(rest)
-        if event.audio:
-            return raw
-        fields: dict[str, Any] = msgspec.to_builtins(event)
-        return fields | {"audio": _sound_in(_unescaped(raw[start:end]))}
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return raw
-
-
 def _unescaped(base64: bytes) -> bytes:
     """``base64`` without the backslash that some serialisers (PHP's) write before each slash."""
     if b"\\" not in base64:
@@ -134,16 +140,6 @@ def _sound_in(base64: bytes) -> bytes:
     return b"".join(pieces)
 
 
-def appended(raw: Raw) -> bytes | None:
-    """The sound of an append that holds nothing else; None: see what :func:`decode` says of it."""
-    if isinstance(raw, dict) or len(raw) > MAX_EVENT:
-        return None
-    try:
-        return _append.decode(raw).audio
-    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
-        return None
-
-
 def decode(raw: Raw) -> dict[str, Any]:
     """The JSON object in ``raw``.
 
@@ -156,8 +152,8 @@ def decode(raw: Raw) -> dict[str, Any]:
     if len(raw) > MAX_EVENT:
         raise RequestError(
             "event_too_large",
-            f"The event is too long: expected at most {MAX_EVENT} bytes, or an {_APPEND} of at "
-            f'most {MAX_AUDIO_EVENT} whose first "audio" is its sound, in whole base64; '
+            f"The event is too long: expected at most {MAX_EVENT} bytes, or of one that appends "
+            f'sound {MAX_AUDIO_EVENT}, whose first "audio" is its sound, in whole base64; '
             f"got {len(raw)}.",
         )
     try:
@@ -197,6 +193,9 @@ def _refusal(text: str, at: str) -> RequestError:
         return RequestError(
             "missing_required_parameter", f"Missing required parameter: '{param}'.", param
         )
+    if unknown := _UNKNOWN.fullmatch(what):
+        param = f"{path}.{unknown[1]}".lstrip(".")
+        return RequestError("unknown_parameter", f"Unknown parameter: '{param}'.", param)
     param = path.lstrip(".")
     what = re.sub("^Invalid (enum )?value", "this server does not know", what)
     what = what[0].lower() + what[1:]

@@ -1,0 +1,64 @@
+"""Whoever is sent a session's events: the client, by its socket or data channel, and sidebands."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Protocol
+
+from server.protocol.event import encode
+
+if TYPE_CHECKING:
+    from msgspec import Struct
+
+    from server.protocol.adapter import Adapter, Place
+
+SUBSCRIBERS = 8
+"""Who may be sent one session's events."""
+
+
+class Subscriber(Protocol):
+    """Takes a session's events."""
+
+    def send(self, text: str) -> None:
+        """Takes an event's JSON. Never blocks; one who cannot keep up closes itself."""
+
+
+class Audience:
+    """The subscribers of one session; ``adapter`` says who hears what."""
+
+    def __init__(self, adapter: Adapter) -> None:
+        self._adapter = adapter
+        self._places: dict[Subscriber, Place] = {}
+
+    @property
+    def crowded(self) -> bool:
+        """Whether nobody else may join."""
+        return len(self._places) >= SUBSCRIBERS
+
+    def join(self, subscriber: Subscriber, place: Place) -> None:
+        """Sends it what is heard at ``place`` from now on, the opening first."""
+        for event in self._adapter.opening(place):
+            subscriber.send(encode(event))
+        self._places[subscriber] = place
+
+    def leave(self, subscriber: Subscriber) -> None:
+        """Sends it nothing more."""
+        self._places.pop(subscriber, None)
+
+    def clear(self) -> None:
+        """Sends nobody anything more."""
+        self._places.clear()
+
+    def place(self, subscriber: Subscriber) -> Place:
+        """Where it sits; the client's for one who has gone."""
+        return self._places.get(subscriber, "client")
+
+    def tell(self, events: Iterable[Struct], only: Sequence[Subscriber] | None = None) -> None:
+        """Sends each event, written once, to whoever hears it; with ``only``, to these alone."""
+        hearers = tuple(self._places) if only is None else only
+        for event in events:
+            text = ""
+            for subscriber in hearers:
+                if self._adapter.hears(self.place(subscriber), event):
+                    text = text or encode(event)
+                    subscriber.send(text)

@@ -1,0 +1,27 @@
+"""What every event that the server sends has in common, whatever its protocol."""
+
+from __future__ import annotations
+
+import itertools
+import secrets
+
+import msgspec
+from msgspec import Struct, field
+
+_run = secrets.token_hex(4)
+_numbers = itertools.count(1)
+
+
+def _event_id() -> str:
+    return f"event_{_run}{next(_numbers):08x}"
+
+
+class ServerEvent(Struct, kw_only=True):
+    """Base of all; ``event_id`` never comes twice from a process, and hardly from two."""
+
+    event_id: str = field(default_factory=_event_id)
+
+
+def encode(event: Struct) -> str:
+    """The event as one JSON text. ``bytes`` are written as base64."""
+    return msgspec.json.encode(event).decode()
