@@ -15,8 +15,10 @@ from server.cors import cross_origin
 from server.errors import ServiceError, bad_request
 from server.transport.body import MAX_REQUEST
 from server.transport.client_secrets import ClientSecretRequests
+from server.transport.live_sockets import LiveSockets
 from server.transport.models import default_model, model_objects
 from server.transport.webrtc.calls import Calls
+from server.transport.webrtc.live_calls import LiveCalls
 from server.transport.webrtc.realtime_calls import RealtimeCalls
 from server.transport.websocket import RealtimeSockets
 
@@ -43,6 +45,8 @@ def create_app(
     app.on_response_prepare.append(cross_origin(rules))
     calls = Calls(settings)
     realtime = RealtimeCalls(manager, settings, calls)
+    live = LiveCalls(manager, settings, calls)
+    live_sockets = LiveSockets(manager, settings, metrics)
     sockets = RealtimeSockets(manager, settings, metrics)
     secrets = ClientSecretRequests(manager, settings, rules.secrets)
     about = _About(manager, settings, metrics)
@@ -59,6 +63,15 @@ def create_app(
             web.post("/v1/realtime/calls", realtime.create),
             web.post("/v1/realtime/calls/{call_id}/hangup", realtime.hang_up),
             web.delete("/v1/realtime/calls/{call_id}", realtime.hang_up),
+            web.get("/v1/live/sessions", live_sockets.start),
+            web.post("/v1/live/sessions", live.create),
+            web.get("/v1/live/sessions/{session_id}/attach", live_sockets.attach),
+            web.post("/v1/live/sessions/{session_id}/hangup", live.hang_up),
+            web.route("*", "/v1/live/sessions/{session_id}/fork", live.unsupported),
+            web.post("/v1/live/sessions/{session_id}/accept", live.unsupported),
+            web.post("/v1/live/sessions/{session_id}/reject", live.unsupported),
+            web.post("/v1/live/sessions/{session_id}/refer", live.unsupported),
+            web.get("/v1/live/sessions/{session_id}/content", live.unsupported),
         ]
     )
     if settings.page:

@@ -81,8 +81,7 @@ class Session:
         self.heard = 0.0  # seconds of the caller's sound
         self._engine = engine
         self._tell = tell
-        self._playout = playout
-        self._live = live
+        self._playout, self._live = playout, live
         self._cuts = (
             info.tick is None
         )  # A clocked engine listens while it speaks: it yields itself.

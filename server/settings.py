@@ -79,12 +79,23 @@ class Names(Part):
     """
 
     models: dict[str, str] = Field(
-        default={"parley": "", "gpt-realtime": "", "gpt-realtime*": "", "gpt-4o*-realtime*": ""},
+        default={
+            "parley": "",
+            "gpt-realtime": "",
+            "gpt-realtime*": "",
+            "gpt-4o*-realtime*": "",
+            "gpt-live*": "",
+        },
         description="Models, as asked for by `model=`.",
     )
     voices: dict[str, str] = Field(
         default=dict.fromkeys(
-            ("alloy", "ash", "ballad", "cedar", "coral", "echo", "marin", "sage", "verse"), ""
+            (
+                *("alloy", "ash", "ballad", "cedar", "coral", "echo", "marin", "sage", "verse"),
+                *("beacon", "bossa", "cinder", "delta", "gleam", "meridian", "quartz", "ripple"),
+                *("shida", "shimmer", "stone", "tempo", "vesper", "willow"),
+            ),
+            "",
         ),
         description="Voices.",
     )

@@ -239,7 +239,9 @@ class Stay:
             now = time.monotonic_ns()
             self._take_inbox()
             self._debt()
-            if now - self._began > self._longest * 1e9:
+            if self.session.ended:
+                await self.end("closed")
+            elif now - self._began > self._longest * 1e9:
                 await self.end("session_expired")
             elif now - self._active > self._idle * 1e9:
                 await self.end("idle_timeout")

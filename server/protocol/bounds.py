@@ -40,7 +40,7 @@ def check_text(text: str, limit: int, at: str) -> None:
     Raises:
         RequestError: there are more.
     """
-    _check(len(text), limit, "characters", at)
+    check_length(len(text), limit, "characters", at)
 
 
 def check_json(value: Any, limit: int, at: str) -> None:
@@ -49,7 +49,7 @@ def check_json(value: Any, limit: int, at: str) -> None:
     Raises:
         RequestError: it takes more.
     """
-    _check(len(msgspec.json.encode(value)), limit, "bytes of JSON", at)
+    check_length(len(msgspec.json.encode(value)), limit, "bytes of JSON", at)
 
 
 def check_input(items: Iterable[Item], at: str) -> None:
@@ -62,10 +62,15 @@ def check_input(items: Iterable[Item], at: str) -> None:
         sum(len(part.text or "") for part in item.content) + len(item.arguments) + len(item.output)
         for item in items
     )
-    _check(size, INPUT, "characters in all", at)
+    check_length(size, INPUT, "characters in all", at)
 
 
-def _check(size: int, limit: int, unit: str, at: str) -> None:
+def check_length(size: int, limit: int, unit: str, at: str) -> None:
+    """Lets pass up to ``limit`` of ``unit``.
+
+    Raises:
+        RequestError: there are more.
+    """
     if size > limit:
         raise RequestError(
             "string_above_max_length",

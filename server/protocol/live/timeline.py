@@ -1,0 +1,104 @@
+"""The timeline of a live session: where on it sound leaves, and which words it speaks. Pure.
+
+It counts samples of the stream that the caller is sent, silence included, from the session's first.
+Words are told once the sound that speaks them has begun to leave, so what is cut before it is heard
+is never told.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import NamedTuple
+
+
+class Words(NamedTuple):
+    """``text``, spoken from ``start_ms`` to ``end_ms`` of the session."""
+
+    text: str
+    start_ms: int
+    end_ms: int
+
+
+class OutputTimeline:
+    """What is said to the caller; ``rate`` is in Hz."""
+
+    def __init__(self, rate: int) -> None:
+        self._rate = rate
+        self._position = 0
+        self._words: dict[str, deque[tuple[str, int, int]]] = {}
+
+    @property
+    def ms(self) -> int:
+        """How far the stream has come."""
+        return self._ms(self._position)
+
+    def say(self, reply: str, text: str, start: int, end: int) -> None:
+        """``text`` will be spoken by the samples ``start`` to ``end`` of ``reply``."""
+        self._words.setdefault(reply, deque()).append((text, start, end))
+
+    def skip(self, samples: int) -> int:
+        """``samples`` of silence were not sent in time; returns where, in ms, the next one goes."""
+        self._position += samples
+        return self.ms
+
+    def advance(self, samples: int, reply: str | None, end: int) -> list[Words]:
+        """``samples`` more have left, the last of them being sample ``end`` of ``reply``.
+
+        Returns the words whose sound has begun.
+        """
+        self._position += samples
+        if reply is None or reply not in self._words:
+            return []
+        waiting, first = self._words[reply], self._position - end
+        begun: list[Words] = []
+        while waiting and waiting[0][1] < max(end, 1):
+            text, start, stop = waiting.popleft()
+            begun.append(Words(text, self._ms(first + start), self._ms(first + max(start, stop))))
+        return begun
+
+    def rest(self, reply: str) -> list[Words]:
+        """All of ``reply`` has left: the words that no sound was named for."""
+        here = self.ms
+        return [Words(text, here, here) for text, _, _ in self._words.pop(reply, ())]
+
+    def forget(self, reply: str) -> None:
+        """``reply`` was cut: nobody hears its other words."""
+        self._words.pop(reply, None)
+
+    def _ms(self, samples: int) -> int:
+        return max(0, samples) * 1000 // self._rate
+
+
+class InputTimeline:
+    """What the caller says; ``rate`` is in Hz."""
+
+    def __init__(self, rate: int) -> None:
+        self._rate = rate
+        self._position = 0
+        self._told = 0
+        self._began: dict[str, int] = {}
+        self._stopped: dict[str, int] = {}
+
+    @property
+    def ms(self) -> int:
+        """How much of the caller was heard."""
+        return self._position * 1000 // self._rate
+
+    def hear(self, samples: int) -> None:
+        """``samples`` more were heard."""
+        self._position += samples
+
+    def begin(self, item: str, at_ms: int) -> None:
+        """The caller begins to say ``item``."""
+        self._began = {item: at_ms}
+
+    def stop(self, item: str, at_ms: int) -> None:
+        """The caller has said ``item``."""
+        self._stopped = {item: at_ms}
+
+    def words(self, item: str, text: str) -> Words:
+        """``text`` of ``item`` was understood: said since the last words, and before now."""
+        start = max(self._told, self._began.get(item, 0))
+        end = max(start, self._stopped.get(item, self.ms))
+        self._told = end
+        return Words(text, start, end)

@@ -1,0 +1,134 @@
+"""GPT-Live over WebSockets: ``/v1/live/sessions`` and a session's ``/attach``.
+
+A socket comes before its session, which begins with the client's ``session.start``. A start that
+cannot be had, even because every place is taken, leaves the socket as it was: the client may start
+again.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import structlog
+from aiohttp import WSCloseCode, WSMsgType, web
+
+from server.access import CALLER
+from server.audience import SUBSCRIBERS
+from server.errors import ServiceError, bad_request
+from server.protocol.event import encode
+from server.protocol.live import client_events as client
+from server.protocol.live import events
+from server.protocol.live.config import config_of
+from server.protocol.live.opening import wanted
+from server.protocol.wire import decode
+from server.requests import RequestError
+from server.transport.models import asked_model
+from server.transport.socket import serve, upgrade
+
+if TYPE_CHECKING:
+    from server.caller import Caller
+    from server.manager import Manager
+    from server.observe import Metrics
+    from server.settings import ServerSettings
+    from server.stay import Stay
+
+START = 15.0
+"""Seconds that a client may take to start, and to start again."""
+STARTS = 32
+"""Events that may come before one starts."""
+
+log = structlog.get_logger(__name__)
+
+
+class LiveSockets:
+    """Answers WebSocket requests of the protocol."""
+
+    def __init__(self, manager: Manager, settings: ServerSettings, metrics: Metrics) -> None:
+        self._manager = manager
+        self._settings = settings
+        self._metrics = metrics
+
+    async def start(self, request: web.Request) -> web.WebSocketResponse:
+        """Upgrades, and serves the session that the client starts, to its end.
+
+        Raises:
+            ServiceError: the request is no good; it is answered before the upgrade.
+        """
+        caller = owner_of(request)
+        ws = await upgrade(request)
+        stay = await self._started(ws, caller)
+        if stay is None:
+            await ws.close(code=WSCloseCode.POLICY_VIOLATION, message=b"session_not_started")
+        else:
+            await serve(ws, stay, self._metrics)
+        return ws
+
+    async def attach(self, request: web.Request) -> web.WebSocketResponse:
+        """Upgrades, and lets the client watch and steer a session until it or the socket ends.
+
+        Raises:
+            ServiceError: there is no such session, or too many watch it.
+        """
+        stay = live_session(self._manager, request)
+        if stay.audience.crowded:
+            message = f"expected at most {SUBSCRIBERS} clients of one session"
+            raise bad_request("too_many_sidebands", message, "session_id", 429)
+        ws = await upgrade(request)
+        await serve(ws, stay, self._metrics, "sideband")
+        return ws
+
+    async def _started(self, ws: web.WebSocketResponse, caller: Caller) -> Stay | None:
+        """The session that the client starts; None if it does not, in time or at all."""
+        for _ in range(STARTS):
+            try:
+                message = await ws.receive(timeout=START)
+            except TimeoutError:
+                error = RequestError("session_not_started", f"Expected session.start in {START} s.")
+                await ws.send_str(encode(events.refusal(error, None)))
+                return None
+            if message.type not in (WSMsgType.TEXT, WSMsgType.BINARY):
+                return None
+            event_id: str | None = None
+            try:
+                fields = decode(message.data)
+                event_id = client.id_of(fields)
+                return await self._start(client.event_of(fields), caller)
+            except (RequestError, ServiceError) as error:
+                refusal = events.refusal(error, event_id)
+            await ws.send_str(encode(refusal))
+        return None
+
+    async def _start(self, event: client.ClientEvent, caller: Caller) -> Stay:
+        if not isinstance(event, client.SessionStart):
+            message = "Expected session.start first."
+            raise RequestError("session_not_started", message, "type")
+        config = config_of(event.session, leg=False)
+        asked_model(config.model, self._settings.names, self._manager.info, "session.model")
+        return await self._manager.admit(wanted(config), caller=caller)
+
+
+def owner_of(request: web.Request) -> Caller:
+    """Who asks for a session.
+
+    Raises:
+        ServiceError: a client secret was shown: it holds what sessions it starts, and those are
+            Realtime's.
+    """
+    caller: Caller = request[CALLER]
+    if caller.secret is not None:
+        message = "client secrets start Realtime sessions; expected an API key"
+        raise bad_request("permission_denied", message, status=403)
+    return caller
+
+
+def live_session(manager: Manager, request: web.Request) -> Stay:
+    """The session that a request's path names.
+
+    Raises:
+        ServiceError: there is none that its caller reaches.
+    """
+    stay = manager.find(request.match_info["session_id"], request[CALLER])
+    if stay is None or not stay.live:
+        message = "session_id: no such session"
+        raise bad_request("session_not_found", message, "session_id", 404)
+    return stay
