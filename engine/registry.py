@@ -27,8 +27,8 @@ from engine.transcribed import Transcribed
 _GROUP = "parley.engines"
 _BUILT_IN = (
     EntryPoint("cascade", "engine.cascade.engine:CascadeEngine", _GROUP),
-    EntryPoint("duplex", "engine.duplex.engine:Duplex", _GROUP),
-    EntryPoint("simulated", "engine.simulated:Simulated", _GROUP),
+    EntryPoint("duplex", "engine.duplex.engine:create", _GROUP),
+    EntryPoint("simulated", "engine.simulated:create", _GROUP),
 )
 
 _WEIGHTS = {"cascade": "engine.weights"}
