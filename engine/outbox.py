@@ -33,7 +33,7 @@ class Outbox:
         self._held = 0
         self._events: deque[Event] = deque()
         self._replies: dict[str, None] = {}
-        self._arrived = asyncio.Event()
+        self._waiting: asyncio.Future[None] | None = None
 
     def put(self, event: Event) -> bool:
         """Appends an event; False: there was no room, and it was not kept."""
@@ -46,7 +46,7 @@ class Outbox:
             self._replies.pop(event.reply, None)
         self._held += size
         self._events.append(event)
-        self._arrived.set()
+        self._wake()
         return True
 
     def end(self, closed: Closed, fault: Fault | None = None) -> None:
@@ -60,17 +60,21 @@ class Outbox:
             self._events.append(fault)
         self._events.append(closed)
         self.closed = closed
-        self._arrived.set()
+        self._wake()
 
     async def read(self) -> AsyncIterator[Event]:
         """The events as they come, up to and including ``Closed``."""
         while self._events or self.closed is None:
             if not self._events:
-                self._arrived.clear()
-                await self._arrived.wait()
+                self._waiting = asyncio.get_running_loop().create_future()
+                await self._waiting
             event = self._events.popleft()
             self._held -= _size(event)
             yield event
+
+    def _wake(self) -> None:
+        if self._waiting is not None and not self._waiting.done():
+            self._waiting.set_result(None)
 
 
 def _size(event: Event) -> int:

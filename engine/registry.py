@@ -3,6 +3,9 @@
 Three come with the application and are imported when they are asked for; other packages add theirs
 by an entry point in the group ``parley.engines``, which names a callable that takes the options (a
 mapping) and returns an ``Engine``. Where its module has a ``fetch``, that gets the weights.
+
+Of any engine the option ``transcriber`` (a :class:`Transcriber`) names another that says what its
+callers said.
 """
 
 from __future__ import annotations
@@ -13,15 +16,19 @@ from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
+import msgspec
+from msgspec import Struct
+
 from engine.checked import Checked
 from engine.contract import Engine, EngineError
 from engine.remote.proxy import RemoteEngine
+from engine.transcribed import Transcribed
 
 _GROUP = "parley.engines"
 _BUILT_IN = (
     EntryPoint("cascade", "engine.cascade.engine:CascadeEngine", _GROUP),
-    EntryPoint("duplex", "engine.duplex.engine:Duplex", _GROUP),
-    EntryPoint("simulated", "engine.simulated:Simulated", _GROUP),
+    EntryPoint("duplex", "engine.duplex.engine:create", _GROUP),
+    EntryPoint("simulated", "engine.simulated:create", _GROUP),
 )
 
 _WEIGHTS = {"cascade": "engine.weights"}
@@ -30,8 +37,18 @@ _WEIGHTS = {"cascade": "engine.weights"}
 _COSTS = {"cascade": "engine.cascade.costs"}
 """Where an engine's stages are measured one by one."""
 
+_LISTENING = {"cascade": {"listens_only": True}}
+"""What tells a built-in engine that it is only listened with."""
+
 Progress = Callable[[str], None]
 """Told, line by line, what is being done."""
+
+
+class Transcriber(Struct, frozen=True, forbid_unknown_fields=True):
+    """The engine that transcribes what another one's callers say, and its options."""
+
+    name: str
+    options: dict[str, Any] = {}
 
 
 def names() -> tuple[str, ...]:
@@ -40,12 +57,26 @@ def names() -> tuple[str, ...]:
 
 
 def create(name: str, options: Mapping[str, Any], *, own_process: bool) -> Engine:
-    """Makes engine ``name``, not yet started; ``own_process`` gives it one.
+    """Makes engine ``name``, not yet started; ``own_process`` gives it one, and its transcriber.
 
     Raises:
         EngineError: no such engine, or it cannot be made with these options; in a process of its
             own that shows when it starts.
     """
+    if "transcriber" not in options:
+        return _create(name, options, own_process)
+    own = dict(options)
+    try:
+        beside = msgspec.convert(own.pop("transcriber"), Transcriber)
+    except msgspec.ValidationError as error:
+        raise EngineError(f"transcriber: {error}") from None
+    listening = _LISTENING.get(beside.name, {}) | beside.options
+    return Transcribed(
+        _create(name, own, own_process), _create(beside.name, listening, own_process)
+    )
+
+
+def _create(name: str, options: Mapping[str, Any], own_process: bool) -> Engine:
     entry = _entry(name)
     if own_process:
         return RemoteEngine(name, options)

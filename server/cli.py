@@ -24,6 +24,7 @@ usage: parley COMMAND [options]
   parley keys revoke     take a key back, by its id
   parley bench turns     measure how fast turns are answered on this machine
   parley bench sockets   measure what a session over a WebSocket costs, beside a bare echo
+  parley bench ticks     measure whether one clock serves many duplex callers in time
 """
 
 
@@ -121,6 +122,12 @@ def _bench_sockets(arguments: Sequence[str]) -> int:
     return sockets.main(arguments)
 
 
+def _bench_ticks(arguments: Sequence[str]) -> int:
+    from server.bench import ticks
+
+    return ticks.main(arguments)
+
+
 def _complain(problem: Exception, status: int) -> int:
     print(f"parley: {problem}", file=sys.stderr)
     return status
@@ -136,4 +143,5 @@ _COMMANDS: dict[tuple[str, ...], Callable[[Sequence[str]], int]] = {
     ("keys", "revoke"): _keys("revoke"),
     ("bench", "turns"): _bench_turns,
     ("bench", "sockets"): _bench_sockets,
+    ("bench", "ticks"): _bench_ticks,
 }

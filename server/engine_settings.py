@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator
+from pydantic import BaseModel, ConfigDict, Field, PlainSerializer, SecretStr, field_validator
+
+Options = Annotated[dict[str, Any], PlainSerializer(sorted, when_used="json")]
+"""What only an engine understands, any of which may be secret: as JSON, for a log, their names."""
 
 
 class Part(BaseModel):
@@ -48,6 +51,15 @@ class VoiceStage(Stage):
     voices: tuple[str, ...] = Field(default=(), description="The endpoint's other voices.")
 
 
+class Transcriber(Part):
+    """The engine beside a model that does not say itself what callers said."""
+
+    name: str = Field(
+        default="", description="An engine that does (`cascade`); empty: no transcripts."
+    )
+    options: Options = Field(default={}, description="What it is told (JSON).")
+
+
 class EngineChoice(Part):
     """Which speech engine answers, and where its stages run."""
 
@@ -56,9 +68,10 @@ class EngineChoice(Part):
     )
     llm: Stage = Field(default=Stage(), description="The language model.")
     tts: VoiceStage = Field(default=VoiceStage(), description="Text to speech.")
-    options: dict[str, Any] = Field(
+    options: Options = Field(
         default={}, description="What else the engine is told, as its own page describes (JSON)."
     )
+    transcriber: Transcriber = Transcriber()
 
     def plain(self) -> dict[str, Any]:
         """The engine's options as it reads them: only what was set, secrets in the clear.
@@ -66,6 +79,8 @@ class EngineChoice(Part):
         What ``options`` say of a stage stands beside what was set of it here, which goes first.
         """
         plain = dict(self.options)
+        if self.transcriber.name:
+            plain["transcriber"] = self.transcriber.model_dump()
         for name, stage in (("llm", self.llm), ("tts", self.tts)):
             if told := stage.plain():
                 other = plain.get(name)

@@ -1,5 +1,7 @@
 """The cascade: speech to text, a language model, text to speech; by default all of it embedded.
 
+Beside a model that does not say what it heard, it only listens: it has the first of the three.
+
 Starting loads the models and leads one spoken turn through them, with the engine's own voice as the
 caller, so that the first real caller is served at full speed.
 """
@@ -17,6 +19,7 @@ from engine.audio.resample import Resampler
 from engine.cascade.chain import Chain, EmbeddedJudge
 from engine.cascade.chat_endpoint import ChatEndpoint
 from engine.cascade.hibari import Hibari
+from engine.cascade.listening import NoModel, NoVoice
 from engine.cascade.llama import Llama
 from engine.cascade.moonshine import Moonshine
 from engine.cascade.options import ModelStage, Options, VoiceStage, options_from
@@ -43,7 +46,7 @@ from engine.contract import (
     TurnDropped,
     TurnEnded,
 )
-from engine.turns.machine import RATE
+from engine.turns.machine import CHUNK, RATE
 from engine.turns.silero import SileroDetector
 from engine.turns.smart_turn import SmartTurn
 from engine.weights import paths
@@ -90,10 +93,10 @@ class CascadeEngine:
             capacity=options.capacity,
             ahead=options.ahead,
             can=Abilities(
-                text=True,
+                text=not options.listens_only,
                 tools=chain is not None and chain.model.tools,
                 transcripts=True,
-                instructions=True,
+                instructions=not options.listens_only,
                 drafts=chain is not None and chain.model.warms,
             ),
         )
@@ -104,7 +107,7 @@ class CascadeEngine:
         return self._state
 
     async def start(self) -> None:
-        """Loads the models and leads one spoken turn through them.
+        """Loads the models and leads one spoken turn through them, where it speaks.
 
         Raises:
             EngineError: a model cannot be had or does not work; the message says what to do.
@@ -159,7 +162,14 @@ class CascadeEngine:
         return session
 
     async def _rehearse(self, chain: Chain) -> None:
-        """One spoken turn, as a caller would have it; where requests are billed, only heard."""
+        """One spoken turn, as a caller would have it; where requests are billed, only heard.
+
+        Without a voice to speak it, what listens runs once.
+        """
+        if self._options.listens_only:
+            chain.detector.stream().judge(np.zeros(CHUNK, np.float32))
+            await chain.judge.judge(np.zeros(RATE, np.float32))
+            return
         spoken = [part.pcm async for part in chain.voice.speak(_REHEARSAL, "")]
         sound = Resampler(chain.voice.rate, RATE).push(np.concatenate(spoken))
         session = self._open(chain)
@@ -190,8 +200,10 @@ def chain_of(options: Options) -> Chain:
         SileroDetector(weights.silero),
         EmbeddedJudge(SmartTurn(weights.smart_turn)),
         Moonshine(weights.moonshine, options.threads),
-        _model(options.llm, weights.smollm2, options.capacity),
-        _voice(options.tts),
+        NoModel()
+        if options.listens_only
+        else _model(options.llm, weights.smollm2, options.capacity),
+        NoVoice() if options.listens_only else _voice(options.tts),
     )
 
 

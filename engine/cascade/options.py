@@ -46,6 +46,8 @@ class Options(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     llm: ModelStage = ModelStage()
     tts: VoiceStage = VoiceStage()
+    listens_only: bool = False
+    """It finds turns and says what was said in them; no language model, no voice."""
     capacity: int = 2
     """Callers at once: the embedded models serve one or two on two cores."""
     threads: int = 2

@@ -1,32 +1,36 @@
 """The engine around a model that listens and speaks at once.
 
-PyTorch is imported in the loop's thread, when the engine starts: whoever serves another engine
+PyTorch is imported in the loop's thread, when such a model is loaded: whoever serves another engine
 needs none.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
 
 from engine.contract import EngineError, EngineInfo, EngineUnavailable, State
+from engine.duplex.facts import Facts
 from engine.duplex.loop import Batch, Loop
-from engine.duplex.options import parse
-from engine.duplex.session import AHEAD, DuplexSession
-
-if TYPE_CHECKING:
-    from engine.duplex.model import Facts
+from engine.duplex.options import Options, parse
+from engine.duplex.session import DuplexSession
 
 
-class Duplex:
-    """An ``Engine`` as ``options`` (see :class:`engine.duplex.options.Options`) describe it.
+def create(options: Mapping[str, Any]) -> Duplex:
+    """The engine ``duplex``, as ``options`` (see :class:`engine.duplex.options.Options`) say.
 
     Raises:
         EngineError: an option is unknown or does not fit.
     """
+    return Duplex(partial(_load, parse(options)))
 
-    def __init__(self, options: Mapping[str, Any]) -> None:
-        self._options = parse(options)
+
+class Duplex:
+    """An ``Engine``; ``load`` builds its model, in the loop's thread."""
+
+    def __init__(self, load: Callable[[], tuple[Batch, Facts]]) -> None:
+        self._load = load
         self._loop = Loop(self._make)
         self._facts: Facts | None = None
         self._sessions: dict[DuplexSession, None] = {}
@@ -35,21 +39,9 @@ class Duplex:
     @property
     def info(self) -> EngineInfo:
         """See ``Engine``."""
-        facts = self._facts
-        if facts is None:
-            raise EngineUnavailable("duplex: the engine has not started")
-        return EngineInfo(
-            name="duplex",
-            input_rate=facts.rate,
-            output_rate=facts.rate,
-            replies="by_itself",
-            tick=facts.frame,
-            voices=tuple(facts.voices),
-            models=(facts.name,),
-            capacity=facts.capacity,
-            longest_session=self._options.longest_session,
-            ahead=AHEAD,
-        )
+        if self._facts is None:
+            raise EngineUnavailable("the engine has not started")
+        return self._facts.info
 
     @property
     def state(self) -> State:
@@ -63,8 +55,8 @@ class Duplex:
     async def open(self) -> DuplexSession:
         """See ``Engine``."""
         if self._facts is None:
-            raise EngineUnavailable(f"duplex: the engine is {self.state}")
-        session = DuplexSession(self._facts, self._options, self._loop, self._left)
+            raise EngineUnavailable(f"the engine is {self.state}")
+        session = DuplexSession(self._facts, self._loop, self._left)
         self._sessions[session] = None
         try:
             await session.seat.take()
@@ -97,12 +89,14 @@ class Duplex:
         self._dropped += dropped
 
     def _make(self) -> tuple[Batch, int]:
-        try:
-            from engine.duplex.model import load
-        except ModuleNotFoundError as error:
-            message = f"duplex: {error.name} is missing; install parley-voice[gpu]"
-            raise EngineError(message) from error
-        slots, facts = load(self._options)
-        self._facts = facts
-        tick_ms = self._options.tick_ms or 1000 * facts.frame / facts.rate
-        return slots, round(tick_ms * 1e6)
+        batch, self._facts = self._load()
+        return batch, self._facts.period
+
+
+def _load(options: Options) -> tuple[Batch, Facts]:
+    try:
+        from engine.duplex.model import load
+    except ModuleNotFoundError as error:
+        message = f"duplex: {error.name} is missing; install parley-voice[gpu]"
+        raise EngineError(message) from error
+    return load(options)

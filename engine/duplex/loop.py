@@ -18,6 +18,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
@@ -44,6 +45,8 @@ if TYPE_CHECKING:
 _STEADY = 60.0
 """Seconds after a fault during which another one is the last."""
 _RETRY_AFTER = 1.0
+_PATIENCE = 5.0
+"""Seconds that a tick has to end when the loop is stopped."""
 
 log = structlog.get_logger(__name__)
 
@@ -93,7 +96,6 @@ class Loop:
         self._thread: threading.Thread | None = None
         self._over = threading.Event()
         self._faults = self._restarts = 0
-        self.lock = threading.Lock()
         self.state: State = "starting"
 
     async def start(self) -> None:
@@ -111,11 +113,13 @@ class Loop:
         await self._built
 
     async def stop(self) -> None:
-        """Stops the clock and frees the model. Seats are not told."""
+        """Stops the clock and frees the model; one that hangs is left. Seats are not told."""
         if self._thread is not None:
             self._over.set()
-            await self._gone
-            self._thread.join()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_PATIENCE):
+                    await self._gone
+                self._thread.join()
             self._thread = None
         self.state = "starting"
 
@@ -130,7 +134,7 @@ class Loop:
     async def admit(self, seat: Seat) -> None:
         """See ``Seat.take``."""
         if self.state != "ready":
-            raise EngineUnavailable(f"duplex: the engine is {self.state}")
+            raise EngineUnavailable(f"the engine is {self.state}")
         taken: asyncio.Future[None] = self._events.create_future()
         self._waiting[taken] = None
         self.ask(partial(self._join, seat, taken))
@@ -214,7 +218,7 @@ class Loop:
 
     def _refuse(self) -> None:
         for taken in self._waiting:
-            _fail(taken, EngineUnavailable(f"duplex: the engine is {self.state}"))
+            _fail(taken, EngineUnavailable(f"the engine is {self.state}"))
 
     def _break(self, error: Exception) -> None:
         """Ends every session: the model is broken."""
@@ -242,26 +246,24 @@ class Loop:
     def _tick(self, skipped: int) -> None:
         while self._asked:
             self._asked.popleft()()
-        batch = self._batch
+        batch, seats = self._batch, list(self._seats)
         run = np.zeros(len(batch.pcm), np.bool_)
-        orders: dict[Seat, list[Order]] = {}
-        with self.lock:
-            for seat in self._seats:
-                run[seat.slot] = batch.primed(seat.slot)
-                sound, orders[seat] = seat.buffer.take(bool(run[seat.slot]))
-                batch.pcm[seat.slot] = 0.0 if sound is None else sound
+        orders: list[list[Order]] = []
+        for seat in seats:
+            run[seat.slot] = listens = batch.primed(seat.slot)
+            orders.append(seat.fill(batch.pcm[seat.slot], listens=listens))
         batch.tick(run)
-        said = batch.due & batch.sane & run
+        due, sane = (batch.due & batch.sane & run).tolist(), batch.sane.tolist()
+        levels, tokens = rms(batch.heard).tolist(), batch.tokens[:, 0].tolist()
         frames = []
-        for seat, given in orders.items():
+        for seat, given in zip(seats, orders, strict=True):
             slot = seat.slot
-            pcm = batch.heard[slot].copy() if said[slot] else None
-            frame = Frame(skipped, given, pcm, int(batch.tokens[slot, 0]))
-            frames.append((seat.listener, frame))
+            pcm = batch.heard[slot].copy() if due[slot] else None
+            frames.append((seat.listener, Frame(skipped, given, pcm, levels[slot], tokens[slot])))
         self._tell(partial(_hand_out, frames))
-        for seat in orders:
+        for seat in seats:
             if run[seat.slot]:
-                self._account(seat, sane=bool(batch.sane[seat.slot]))
+                self._account(seat, sane=sane[seat.slot])
 
     def _account(self, seat: Seat, *, sane: bool) -> None:
         """Ends the caller whose numbers broke, or whose last frame this was."""
@@ -276,6 +278,12 @@ class Loop:
         else:
             return
         self.leave(seat)
+
+
+def rms(sound: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+    """The root mean square of each row."""
+    mean: npt.NDArray[np.float32] = np.einsum("ij,ij->i", sound, sound) / sound.shape[1]
+    return np.sqrt(mean)
 
 
 def _grant(taken: asyncio.Future[None]) -> None:

@@ -1,61 +1,30 @@
-"""A model to be served, and what the sessions must know of it.
-
-The two are kept apart, so that a model that broke can be let go of whole.
-"""
+"""A model to be served, and what the sessions must know of it."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import random
+from functools import partial
 
 import numpy as np
 import torch
 
-from engine.contract import EngineError
+from engine.contract import EngineError, EngineInfo
 from engine.duplex.build import Built, Plan, build
+from engine.duplex.facts import Facts
 from engine.duplex.load import Checkpoint, folder, read
 from engine.duplex.options import Choices, Options
 from engine.duplex.prompt import SILENT_FRAMES, Primer, Prompt, Voice
 from engine.duplex.slots import Slots
-from engine.duplex.text import Speaker, Tokenizer
+from engine.duplex.text import Tokenizer
 
 ROLE = 1024
 """Tokens of a role at most: it is read, 32 a tick, before the first word."""
+AHEAD = 10.0
+"""Seconds that a reply may be ahead of its playout."""
 
 
 class RoleTooLong(ValueError):
     """A role has more tokens than are read."""
-
-
-@dataclass(frozen=True, slots=True)
-class Facts:
-    """What is known of a model without it; ``frame`` in samples at ``rate`` Hz."""
-
-    name: str
-    rate: int
-    frame: int
-    capacity: int
-    """Callers at once, by slots and by pages."""
-    positions: int | None
-    """What a call reads and runs at most, and of these its frames; None: any number."""
-    frames: int | None
-    voices: dict[str, Voice | None]
-    tokenizer: Tokenizer
-    primer: Primer
-
-    def prompt(self, voice: str, role: str) -> Prompt | None:
-        """What a caller's slot reads first; None where the model has no prompt.
-
-        Raises:
-            RoleTooLong: the role is.
-        """
-        tokens = self.tokenizer.role(role) if self.primer.lead else []
-        if len(tokens) > ROLE:
-            raise RoleTooLong(f"expected at most {ROLE} tokens, got {len(tokens)}")
-        return self.primer(tokens, self.voices[voice])
-
-    def speaker(self) -> Speaker:
-        """Turns one caller's text tokens into words."""
-        return self.tokenizer.speaker()
 
 
 def load(options: Options) -> tuple[Slots, Facts]:
@@ -95,16 +64,48 @@ def _facts(checkpoint: Checkpoint, built: Built, options: Options) -> Facts:
         if checkpoint.lead:
             voice = max((voice.count + 1 for voice in checkpoint.voices.values()), default=0)
             positions += voice + ROLE + 2 * SILENT_FRAMES
+    tick_ms = options.tick_ms or 1000 * frame / rate
+    tokenizer = Tokenizer(checkpoint.tokenizer)
+    voices: dict[str, Voice | None] = {**checkpoint.voices} or {"default": None}
     return Facts(
-        name="personaplex" if checkpoint.lead else "moshi",
-        rate=rate,
-        frame=frame,
-        capacity=min(options.slots, built.pages.unpromised // built.pages.needed(positions)),
+        info=EngineInfo(
+            name="duplex",
+            input_rate=rate,
+            output_rate=rate,
+            replies="by_itself",
+            tick=frame,
+            voices=tuple(voices),
+            models=("personaplex" if checkpoint.lead else "moshi",),
+            capacity=min(options.slots, built.pages.unpromised // built.pages.needed(positions)),
+            longest_session=options.longest_session,
+            ahead=AHEAD,
+        ),
+        period=round(tick_ms * 1e6),
+        audible=options.audible,
+        silence_ms=options.silence_ms,
+        says=lambda: tokenizer.speaker().says,
+        choices=partial(_choices, options),
+        prompt=partial(_prompt, tokenizer, built.prompt, voices),
+        takes_role=bool(checkpoint.lead),
         positions=positions,
         frames=frames,
-        voices={**checkpoint.voices} or {"default": None},
-        tokenizer=Tokenizer(checkpoint.tokenizer),
-        primer=built.prompt,
+    )
+
+
+def _prompt(
+    tokenizer: Tokenizer, primer: Primer, voices: dict[str, Voice | None], voice: str, role: str
+) -> Prompt | None:
+    tokens = tokenizer.role(role) if primer.lead else []
+    if len(tokens) > ROLE:
+        raise RoleTooLong(f"expected at most {ROLE} tokens, got {len(tokens)}")
+    return primer(tokens, voices[voice])
+
+
+def _choices(options: Options) -> Choices:
+    return Choices(
+        temperature=options.temperature,
+        text_temperature=options.text_temperature,
+        seed=random.getrandbits(31) if options.seed is None else options.seed,
     )
 
 
@@ -112,7 +113,7 @@ def _warm(slots: Slots, facts: Facts) -> None:
     """Serves a caller for a moment: what is slow once is slow now."""
     slot = slots.join()
     assert slot is not None
-    slots.begin(slot, Choices(), facts.prompt(next(iter(facts.voices)), ""))
+    slots.begin(slot, Choices(), facts.prompt(facts.info.voices[0], ""))
     everyone = np.ones(len(slots.pcm), np.bool_)
     while not slots.primed(slot):
         slots.tick(~everyone)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal
 
-import msgspec
 from msgspec import Struct
 
 from engine.contract import EngineError
+from engine.options import read
 
 Entries = Literal["int8", "bfloat16", "float32"]
 
@@ -65,10 +65,7 @@ def parse(options: Mapping[str, Any]) -> Options:
     Raises:
         EngineError: an option is unknown or does not fit; the message names it.
     """
-    try:
-        parsed = msgspec.convert(options, Options)
-    except msgspec.ValidationError as error:
-        raise EngineError(f"duplex: {error}") from None
+    parsed = read("duplex", options, Options)
     for name in ("slots", "window", "pages", "tick_ms", "longest_session", "silence_ms"):
         value = getattr(parsed, name)
         if value is not None and value <= 0:

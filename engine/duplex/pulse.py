@@ -25,10 +25,13 @@ class Pulse:
     def figures(self) -> dict[str, float]:
         """Counts, and seconds over the latest ticks."""
         latest = slice(0, max(1, min(self.ticks, _LATEST)))
+        late, took = self._late[latest], self._took[latest]
         return {
             "ticks": float(self.ticks),
             "ticks_skipped": float(self.skipped),
-            "tick_late_p99_seconds": float(np.percentile(self._late[latest], 99)),
-            "tick_took_p50_seconds": float(np.percentile(self._took[latest], 50)),
-            "tick_took_p99_seconds": float(np.percentile(self._took[latest], 99)),
+            "tick_late_p50_seconds": float(np.percentile(late, 50)),
+            "tick_late_p99_seconds": float(np.percentile(late, 99)),
+            "tick_late_max_seconds": float(late.max()),
+            "tick_took_p50_seconds": float(np.percentile(took, 50)),
+            "tick_took_p99_seconds": float(np.percentile(took, 99)),
         }

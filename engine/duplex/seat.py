@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
@@ -15,11 +16,15 @@ if TYPE_CHECKING:
 
 
 class Frame(NamedTuple):
-    """What a caller gets of a tick, after ``skipped`` others: sound and token where due."""
+    """What a caller gets of a tick, after ``skipped`` others: sound and token where due.
+
+    ``level`` is the sound's root mean square.
+    """
 
     skipped: int
     orders: list[Order]
     pcm: Samples | None
+    level: float
     token: int
 
 
@@ -37,6 +42,8 @@ class Seat:
     """One caller's place, once it has been taken.
 
     Args:
+        frame: samples of a tick.
+        room: samples that may wait, see ``Buffer``.
         positions: the most that it will read and run; None: any number.
         frames: ticks that it may run, after which it ends as ``too_long``.
     """
@@ -47,15 +54,17 @@ class Seat:
         listener: Listener,
         *,
         frame: int,
+        room: int | None = None,
         positions: int | None = None,
         frames: int | None = None,
     ) -> None:
         self.listener = listener
-        self.buffer = Buffer(frame)
-        """Shared with the loop's thread: only under ``Loop.lock``."""
         self.slot = -1
         self.positions, self.left = positions, frames
         self._loop = loop
+        self.buffer = Buffer(frame, room)
+        self._lock = threading.Lock()
+        """Around the buffer: the caller fills it, the loop's thread takes from it."""
 
     async def take(self) -> None:
         """Takes the place, at the next border between ticks.
@@ -68,13 +77,18 @@ class Seat:
 
     def put(self, entry: Samples | Order) -> int:
         """Sound or an order of the caller's; returns the room that is left."""
-        with self._loop.lock:
+        with self._lock:
             self.buffer.put(entry)
             return self.buffer.room
 
+    def fill(self, frame: Samples, *, listens: bool) -> list[Order]:
+        """In the loop's thread: takes a tick's share, see ``Buffer``."""
+        with self._lock:
+            return self.buffer.fill(frame, listens=listens)
+
     def counts(self) -> tuple[int, int]:
         """Samples offered so far, and of these those that nobody will have heard."""
-        with self._loop.lock:
+        with self._lock:
             return self.buffer.offered, self.buffer.dropped + self.buffer.held
 
     def begin(self, choices: Choices, prompt: Prompt | None) -> None:

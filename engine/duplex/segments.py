@@ -46,9 +46,13 @@ class Segments:
         """A frame of no reply."""
         return ReplyAudio(reply="", pcm=self._silence)
 
-    def push(self, pcm: Samples | None, text: str) -> list[Event]:
-        """What a tick's frame (None: nothing was due) and its words come to, one frame of it."""
-        loud = pcm is not None and float(np.sqrt(np.mean(np.square(pcm)))) >= self._audible
+    def push(self, pcm: Samples | None, level: float, text: str) -> list[Event]:
+        """What a tick's frame (None: nothing was due) and its words come to, one frame of it.
+
+        Args:
+            level: the frame's root mean square.
+        """
+        loud = pcm is not None and level >= self._audible
         self._quiet = 0 if loud or text else self._quiet + 1
         paused = self._quiet >= self._patience
         self._muted = self._muted and not paused

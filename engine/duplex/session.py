@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import AsyncIterator, Callable, Iterable
-from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -28,17 +26,11 @@ from engine.contract import (
     Settings,
     TurnDropped,
 )
+from engine.duplex.facts import Facts
 from engine.duplex.loop import Loop
-from engine.duplex.options import Choices, Options
 from engine.duplex.seat import Frame, Seat
 from engine.duplex.segments import Segments
 from engine.outbox import Outbox
-
-if TYPE_CHECKING:
-    from engine.duplex.model import Facts
-
-AHEAD = 10
-"""Seconds that a reply may be ahead of its playout."""
 
 
 class DuplexSession:
@@ -48,25 +40,25 @@ class DuplexSession:
     prompt, is missed.
     """
 
-    def __init__(
-        self,
-        facts: Facts,
-        options: Options,
-        loop: Loop,
-        left: Callable[[DuplexSession], None],
-    ) -> None:
-        self._facts, self._options, self._left = facts, options, left
+    def __init__(self, facts: Facts, loop: Loop, left: Callable[[DuplexSession], None]) -> None:
+        self._facts, self._left = facts, left
         self.seat = Seat(
-            loop, self, frame=facts.frame, positions=facts.positions, frames=facts.frames
+            loop,
+            self,
+            frame=facts.frame,
+            room=facts.room,
+            positions=facts.positions,
+            frames=facts.frames,
         )
         self._outbox = Outbox()
-        self._speaker = facts.speaker()
+        self._says = facts.says()
         self._first: Settings | None = None
+        rate, spoken = facts.info.output_rate, facts.spoken
         self.segments = Segments(
-            frame=facts.frame,
-            audible=options.audible,
-            patience=max(1, -(-options.silence_ms * facts.rate // (1000 * facts.frame))),
-            ahead=AHEAD * facts.rate,
+            frame=spoken,
+            audible=facts.audible,
+            patience=max(1, -(-facts.silence_ms * rate // (1000 * spoken))),
+            ahead=int(facts.info.ahead * rate),
         )
 
     @property
@@ -90,11 +82,12 @@ class DuplexSession:
 
     def ticked(self, frame: Frame) -> None:
         """See ``Listener``: a frame for each tick, those skipped before it too."""
-        self._put(self.segments.silence() for _ in range(frame.skipped))
+        if frame.skipped:
+            self._put([self.segments.silence()] * frame.skipped)
         for order in frame.orders:
             self._obey(order)
-        text = "" if frame.pcm is None else self._speaker.says(frame.token)
-        self._put(self.segments.push(frame.pcm, text))
+        text = "" if frame.pcm is None else self._says(frame.token)
+        self._put(self.segments.push(frame.pcm, frame.level, text))
 
     def end(self, reason: CloseReason, fault: Fault | None = None) -> None:
         """Ends the session, its reply first; does nothing when it has ended."""
@@ -135,7 +128,7 @@ class DuplexSession:
 
     def _apply(self, order: Settings) -> Event:
         """Begins with the first settings that fit; later ones may not change voice and role."""
-        first, voices = self._first, list(self._facts.voices)
+        first, voices = self._first, self._facts.info.voices
         voice = order.voice or (first.voice if first else voices[0])
         if voice not in voices:
             message = f"expected one of {', '.join(voices)}, got {voice}"
@@ -150,15 +143,7 @@ class DuplexSession:
             except ValueError as error:
                 return Refused(order.id, "instructions", f"instructions: {error}")
             self._first = told
-            self.seat.begin(self._choices(), prompt)
-        if not self._facts.primer.lead:
+            self.seat.begin(self._facts.choices(), prompt)
+        if not self._facts.takes_role:
             told = msgspec.structs.replace(told, instructions="")
         return Applied(order.id, told)
-
-    def _choices(self) -> Choices:
-        options = self._options
-        return Choices(
-            temperature=options.temperature,
-            text_temperature=options.text_temperature,
-            seed=random.getrandbits(31) if options.seed is None else options.seed,
-        )

@@ -1,7 +1,7 @@
 """An engine that replies by itself: it says what it hears, as it hears it.
 
-A reply spans from the first loud piece to the silence after the last; a clocked echo makes as much
-sound as it takes, between replies too. What would run too far ahead of playout is left out.
+A reply spans from the first loud piece to the silence after the last. What would run too far ahead
+of playout is left out.
 """
 
 from __future__ import annotations
@@ -46,16 +46,9 @@ class Echo:
         if self._reply and self._sent + len(sound) <= self._played + self._ahead:
             self._sent += len(sound)
             events.append(ReplyAudio(reply=self._reply, pcm=sound))
-        elif self._options.tick:
-            events.append(ReplyAudio(reply="", pcm=np.zeros_like(sound)))
         if self._reply and self._quiet >= self._patience:
             events += self.end("completed")
         return events
-
-    def silence(self, samples: int) -> ReplyAudio:
-        """What a tick that hears nothing, or is skipped, says for ``samples`` of input."""
-        length = samples * self._options.output_rate // self._options.input_rate
-        return ReplyAudio(reply="", pcm=np.zeros(length, np.float32))
 
     def cancel(self, reply: str) -> list[Event]:
         """Ends ``reply`` if it still runs; the rest of the segment is not said."""

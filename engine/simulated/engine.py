@@ -1,13 +1,10 @@
-"""The simulated engine: its places, and the clock when it is clocked."""
+"""The simulated engine that runs on no clock: its places."""
 
 from __future__ import annotations
 
-import asyncio
-import time
 from collections.abc import Mapping
 from typing import Any
 
-from engine.clock import Clock, Wait
 from engine.contract import EngineBusy, EngineInfo, EngineUnavailable, State
 from engine.simulated.options import parse
 from engine.simulated.session import Shared, SimulatedSession
@@ -26,7 +23,6 @@ class Simulated:
         self._shared = Shared(self._options)
         self._sessions: dict[SimulatedSession, None] = {}
         self._state: State = "starting"
-        self._ticking: asyncio.Task[None] | None = None
 
     @property
     def info(self) -> EngineInfo:
@@ -41,8 +37,6 @@ class Simulated:
     async def start(self) -> None:
         """See ``Engine``."""
         self._state = "ready"
-        if self._options.tick is not None:
-            self._ticking = asyncio.create_task(self._tick(self._options.tick))
 
     async def open(self) -> SimulatedSession:
         """See ``Engine``."""
@@ -68,21 +62,6 @@ class Simulated:
         self._state = "starting"
         for session in list(self._sessions):
             session.end("closed")
-        if self._ticking is not None:
-            self._ticking.cancel()
-            self._ticking = None
 
     def _left(self, session: SimulatedSession) -> None:
         del self._sessions[session]
-
-    async def _tick(self, samples: int) -> None:
-        """Steps all sessions at each tick of the clock."""
-        clock = Clock(samples * 1_000_000_000 // self._options.input_rate)
-        epoch = time.monotonic_ns()
-        while True:
-            due = clock.poll(time.monotonic_ns() - epoch)
-            if isinstance(due, Wait):
-                await asyncio.sleep(due.nanoseconds / 1e9)
-                continue
-            overrun = [session.tick(due.skipped) for session in list(self._sessions)]
-            await asyncio.sleep(max(overrun, default=0.0))

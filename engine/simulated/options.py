@@ -5,24 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal
 
-import msgspec
 from msgspec import Struct
 
 from engine.contract import Abilities, EngineError, EngineInfo
-
-
-class FaultToOrder(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A fault and when it strikes: ``after`` seconds heard, or when turn number ``turn`` ended.
-
-    ``slow``: replies take ``seconds`` longer to begin (a clocked engine: one tick takes them).
-    ``stall``: the engine does nothing any more. ``crash``: the engine's process exits; where the
-    engine has no process of its own, the session fails. ``nan``: the next sound is not a number.
-    """
-
-    kind: Literal["slow", "stall", "crash", "nan"]
-    after: float | None = None
-    turn: int | None = None
-    seconds: float = 1.0
+from engine.options import read
+from engine.simulated.faults import FaultToOrder
 
 
 class Call(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -46,13 +33,15 @@ class Options(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     mode: Literal["echo", "scripted"] = "echo"
     """``echo``: a reply sounds like its turn; by itself, each piece heard comes back at once."""
     tick: int | None = None
-    """Input samples per tick of a clocked echo."""
+    """Input samples per tick of a clocked echo, which runs on the loop of ``engine.duplex``."""
+    tick_cost: tuple[float, float] = (0.0, 0.0)
+    """Seconds that its device takes for a tick: whatever runs, and for each session more."""
     script: tuple[Line, ...] = (Line(text="This is a simulated reply."),)
     """The replies in order, over and over."""
     transcripts: tuple[str | None, ...] = ()
     """What the turns say, in order: "" is a turn of noise, None one that cannot be recognised."""
     threshold: float = 0.02
-    """The peak from which sound counts as speech; 0: everything does."""
+    """The peak (clocked: the root mean square) from which sound is speech; 0: everything is."""
     silence_ms: int = 300
     """Silence that ends a turn, where the settings do not say."""
     input_rate: int = 16000
@@ -103,10 +92,7 @@ def parse(options: Mapping[str, Any]) -> Options:
     Raises:
         EngineError: an option is unknown or does not fit; the message names it.
     """
-    try:
-        parsed = msgspec.convert(options, Options)
-    except msgspec.ValidationError as error:
-        raise EngineError(f"simulated: {error}") from None
+    parsed = read("simulated", options, Options)
     if parsed.tick is not None:
         if parsed.replies != "by_itself" or parsed.mode != "echo":
             raise EngineError("simulated: tick: expected none, unless an echo replies by itself")

@@ -1,13 +1,12 @@
 """One caller's stay in a simulated engine.
 
-What is offered is acted on at once, on the event loop, unless the engine is clocked (then the tick
-takes it) or has stalled. Only replies run as tasks.
+What is offered is acted on at once, on the event loop, unless the engine has stalled. Only replies
+run as tasks.
 """
 
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from dataclasses import dataclass
 
@@ -37,8 +36,8 @@ from engine.contract import (
 )
 from engine.intake import Entry, Gap, Intake
 from engine.outbox import Outbox
-from engine.remote import HOSTED
 from engine.simulated.echo import Echo
+from engine.simulated.faults import Crash, crash, struck
 from engine.simulated.hearing import Hearing
 from engine.simulated.options import Options
 from engine.simulated.planner import Draft, Planner, drafted, unknown_voice
@@ -93,34 +92,18 @@ class SimulatedSession:
         """See ``EngineSession``."""
         self._check()
         self._intake.put(pcm)
-        self._advance()
+        self._take()
         return self._intake.room
 
     def order(self, order: Order) -> None:
         """See ``EngineSession``."""
         self._check()
         self._intake.put(order)
-        self._advance()
+        self._take()
 
     def events(self) -> AsyncIterator[Event]:
         """See ``EngineSession``."""
         return self._outbox.read()
-
-    def tick(self, skipped: int) -> float:
-        """One tick, and those skipped before it; returns the seconds that it overruns."""
-        size, echo = self._options.tick, self._echo
-        assert size is not None
-        assert echo is not None
-        if self._shared.stalled:
-            return 0.0
-        for _ in range(skipped):
-            self._put(echo.silence(size))
-        if self._intake.held >= size or self._intake.orders:
-            self._take(size)
-        else:
-            self._put(echo.silence(size))
-        slow, self._slow = self._slow, 0.0
-        return slow
 
     def end(self, reason: CloseReason, fault: Fault | None = None) -> None:
         """Ends the session, its replies first; does nothing when it has ended."""
@@ -158,22 +141,18 @@ class SimulatedSession:
 
     # Acting on what was offered
 
-    def _advance(self) -> None:
-        self._take(self._intake.held if self._options.tick is None else 0)
-
-    def _take(self, samples: int) -> None:
+    def _take(self) -> None:
         if self._shared.stalled:
             return
         try:
-            taken = self._placed(self._intake.take(samples))
-            for thing in taken if self._options.tick is None else _one_frame(taken, samples):
+            for thing in self._placed(self._intake.take(self._intake.held)):
                 if isinstance(thing, Heard):
                     self._hear(thing)
                 else:
                     self._obey(thing)
                 if self._shared.stalled or self._outbox.closed is not None:
                     return
-        except _Crash:
+        except Crash:
             fault = Fault(code="engine_failed", message="the simulated engine was told to crash")
             self.end("engine_failed", fault)
 
@@ -293,42 +272,13 @@ class SimulatedSession:
 
     def _strike(self, seconds: float) -> None:
         """Lets the faults happen that are due after ``seconds`` of sound or the turns so far."""
-        for fault in list(self._faults):
-            heard = fault.after is not None and seconds >= fault.after
-            if heard or (fault.turn is not None and self._hearing.ended >= fault.turn):
-                self._faults.remove(fault)
-                match fault.kind:
-                    case "slow":
-                        self._slow = fault.seconds
-                    case "stall":
-                        self._shared.stalled = True
-                    case "nan":
-                        self._poisoned = True
-                    case "crash":
-                        _crash()
-
-
-def _one_frame(taken: Iterable[Heard | Order], size: int) -> list[Heard | Order]:
-    """What a tick takes: all its sound as one frame of ``size`` samples, then its orders.
-
-    The frame is filled up with silence where an order waits behind less sound than that.
-    """
-    things = list(taken)
-    sounds = [thing for thing in things if isinstance(thing, Heard)]
-    orders: list[Heard | Order] = [thing for thing in things if not isinstance(thing, Heard)]
-    if not sounds:
-        return orders
-    frame = np.zeros(size, np.float32)
-    sound = np.concatenate([sound.pcm for sound in sounds])
-    frame[: len(sound)] = sound
-    return [Heard(sounds[0].at, frame), *orders]
-
-
-class _Crash(Exception):
-    """The crash that was ordered."""
-
-
-def _crash() -> None:
-    if HOSTED in os.environ:
-        os._exit(70)
-    raise _Crash
+        for fault in struck(self._faults, seconds, self._hearing.ended):
+            match fault.kind:
+                case "slow":
+                    self._slow = fault.seconds
+                case "stall":
+                    self._shared.stalled = True
+                case "nan":
+                    self._poisoned = True
+                case "crash":
+                    crash()

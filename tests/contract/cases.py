@@ -82,6 +82,11 @@ SCRIPTED = Case(
 )
 UNCLOCKED = Case("unclocked", "simulated", _QUICK | {"replies": "by_itself"})
 CLOCKED = Case("clocked", "simulated", _QUICK | {"replies": "by_itself", "tick": 1280})
+TRANSCRIBED = Case(
+    "transcribed",
+    "simulated",
+    CLOCKED.options | {"transcriber": {"name": "simulated"}},
+)
 CASCADE = Case(
     "cascade",
     "cascade",
@@ -92,7 +97,7 @@ CASCADE = Case(
     marks=(pytest.mark.weights,),
 )
 
-SIMULATED = (ECHO, SCRIPTED, UNCLOCKED, CLOCKED)
+SIMULATED = (ECHO, SCRIPTED, UNCLOCKED, CLOCKED, TRANSCRIBED)
 CASES = (*SIMULATED, CASCADE)
 TOLD = tuple(case for case in CASES if case.told)
 

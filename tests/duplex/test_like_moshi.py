@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import pytest
 import torch
 from moshi.models.lm import LMGen
 from moshi.models.loaders import get_mimi, get_moshi_lm
 from moshi.utils.compile import no_compile
-from safetensors.torch import load_file, save_file
+from safetensors.torch import save_file
 from torch import Tensor
 
 from engine.duplex import random_weights
@@ -20,6 +20,9 @@ from engine.duplex.weights import Weights
 from tests.duplex.tiny import MIMI, SHAPE, Talker, codes, config, mimi_config, newer_names, sound
 
 FRAMES = 26
+
+Solos: TypeAlias = dict[int, list[list[int] | None]]
+"""Tokens of each frame, by the seed of what the caller says."""
 
 
 def theirs(file: Path) -> Any:
@@ -36,31 +39,45 @@ def solo(gen: Any, seed: int, frames: int = FRAMES) -> list[list[int] | None]:
     return [tokens if tokens[0] >= 0 else None for tokens in said]
 
 
-@pytest.fixture(scope="module", params=["old names", "new names"])
-def file(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+@pytest.fixture(scope="module")
+def tensors() -> dict[str, Tensor]:
     torch.manual_seed(2)
-    tensors = random_weights.language_model(SHAPE)
-    if request.param == "new names":
-        tensors = newer_names(tensors, SHAPE.dep_q)
+    return random_weights.language_model(SHAPE)
+
+
+@pytest.fixture(scope="module")
+def expected(tensors: dict[str, Tensor], tmp_path_factory: pytest.TempPathFactory) -> Solos:
+    """What each of five callers is told, alone."""
     path = tmp_path_factory.mktemp("moshi") / "model.safetensors"
     save_file(tensors, path)
-    return path
+    gen = theirs(path)
+    return {seed: solo(gen, seed) for seed in range(5)}
 
 
-def test_a_session_says_what_moshi_says_past_the_end_of_its_ring(file: Path) -> None:
-    ours = Talker(SHAPE, load_file(file), lead=0, window=SHAPE.context)
+@pytest.mark.parametrize("names", ["old", "new"])
+def test_a_session_says_what_moshi_says_past_the_end_of_its_ring(
+    names: str, tensors: dict[str, Tensor], expected: Solos
+) -> None:
+    held = tensors if names == "old" else newer_names(tensors, SHAPE.dep_q)
+    ours = Talker(SHAPE, held, lead=0, window=SHAPE.context)
     said = [ours.step({0: frame})[0] for frame in codes(1, FRAMES, SHAPE.card)]
-    expected = solo(theirs(file), 1)
-    assert expected[0] is None and len({tuple(t) for t in expected if t}) > 20
-    assert said == expected
+    assert expected[1][0] is None and len({tuple(t) for t in expected[1] if t}) > 20
+    assert said == expected[1]
 
 
-def test_joining_leaving_pausing_and_reusing_a_slot_is_as_being_alone(file: Path) -> None:
+def test_moshi_takes_the_newer_names_for_the_same_weights(
+    tensors: dict[str, Tensor], expected: Solos, tmp_path: Path
+) -> None:
+    save_file(newer_names(tensors, SHAPE.dep_q), tmp_path / "newer.safetensors")
+    assert solo(theirs(tmp_path / "newer.safetensors"), 1) == expected[1]
+
+
+def test_joining_leaving_pausing_and_reusing_a_slot_is_as_being_alone(
+    tensors: dict[str, Tensor], expected: Solos
+) -> None:
     """Slots: one that talks throughout, one that joins late, one that pauses every third tick
     past its ring's end, and one whose slot another takes over."""
-    gen = theirs(file)
-    expected = {seed: solo(gen, seed) for seed in range(5)}
-    ours = Talker(SHAPE, load_file(file), lead=0, window=SHAPE.context, slots=4)
+    ours = Talker(SHAPE, tensors, lead=0, window=SHAPE.context, slots=4)
     said: dict[int, list[list[int] | None]] = {seed: [] for seed in range(5)}
     who: dict[int, int] = {}
     joins = {0: (0, 0), 3: (3, 3), 5: (2, 2), 7: (1, 1), 18: (3, 4)}

@@ -12,7 +12,7 @@ import torch
 
 from engine.duplex.build import Built, Plan, build
 from engine.duplex.load import Checkpoint, read
-from engine.duplex.options import Choices
+from engine.duplex.options import Choices, Entries
 from tests.duplex.tiny import BIG_BOOKS, PERSONA, SHAPE, join, sound, write
 
 WARM = Choices(temperature=0.9, text_temperature=0.9, top_k=20, text_top_k=20)
@@ -85,7 +85,7 @@ CALLERS = (
 )
 
 
-def crowd(checkpoint: Checkpoint, plan: Plan = PLAN) -> list[list[Said | None]]:
+def crowd(checkpoint: Checkpoint, plan: Plan) -> list[list[Said | None]]:
     """All of ``CALLERS`` on one device: slots are reused, rings wrap, newcomers are primed."""
     by = build(checkpoint, plan)
     answers: list[list[Said | None]] = [[] for _ in CALLERS]
@@ -117,19 +117,14 @@ def crowd(checkpoint: Checkpoint, plan: Plan = PLAN) -> list[list[Said | None]]:
     return answers
 
 
-@pytest.mark.parametrize("which", ["moshi", "persona"])
+@pytest.mark.parametrize(("which", "entries"), [("moshi", "int8"), ("persona", "float32")])
 def test_each_caller_of_a_crowd_is_answered_as_if_alone(
-    which: str, request: pytest.FixtureRequest
+    which: str, entries: Entries, request: pytest.FixtureRequest
 ) -> None:
     checkpoint: Checkpoint = request.getfixturevalue(which)
-    for caller, answers in zip(CALLERS, crowd(checkpoint), strict=True):
-        same(answers, alone(checkpoint, caller.seed, caller.stays))
-
-
-def test_eight_bit_rings_serve_each_caller_as_if_alone_too(moshi: Checkpoint) -> None:
-    plan = msgspec.structs.replace(PLAN, entries="int8")
-    for caller, answers in zip(CALLERS, crowd(moshi, plan), strict=True):
-        same(answers, alone(moshi, caller.seed, caller.stays, plan))
+    plan = msgspec.structs.replace(PLAN, entries=entries)
+    for caller, answers in zip(CALLERS, crowd(checkpoint, plan), strict=True):
+        same(answers, alone(checkpoint, caller.seed, caller.stays, plan))
 
 
 def test_weights_of_16_bits_serve_too(moshi: Checkpoint) -> None:

@@ -19,6 +19,11 @@ def numbered(first: int, count: int) -> Samples:
     return np.arange(first + 1, first + count + 1, dtype=np.float32)
 
 
+def frame() -> Samples:
+    """What a tick's share goes into, and what it held before."""
+    return np.full(FRAME, 1e6, np.float32)
+
+
 def ordered(orders: list[Order]) -> list[int]:
     return [int(order.reply) for order in orders if isinstance(order, Cancel)]
 
@@ -37,17 +42,13 @@ def test_every_sample_is_heard_missed_dropped_or_waits(steps: list[int | str]) -
             buffer.put(Cancel(reply=str(told)))
             told += 1
         else:
-            taken = buffer.take(listens=step == "tick")
-            orders += ordered(taken.orders)
-            if taken.sound is not None:
-                assert len(taken.sound) == FRAME
-                sounds.append(taken.sound[taken.sound > 0])
-        assert buffer.offered == offered == buffer.heard + buffer.dropped + buffer.held
+            orders += ordered(buffer.fill(sound := frame(), listens=step == "tick"))
+            sounds.append(sound[sound > 0])
+        heard = sum(map(len, sounds))
+        assert buffer.offered == offered == heard + buffer.dropped + buffer.held
         assert buffer.held <= CAP * FRAME
         assert buffer.room == CAP * FRAME - buffer.held
-    heard = np.concatenate([np.zeros(0), *sounds])
-    assert len(heard) == buffer.heard
-    assert (np.diff(heard) > 0).all()
+    assert (np.diff(np.concatenate([np.zeros(0), *sounds])) > 0).all()
     assert orders == list(range(len(orders)))
 
 
@@ -55,12 +56,12 @@ def test_every_sample_is_heard_missed_dropped_or_waits(steps: list[int | str]) -
 def test_nothing_waits_longer_than_it_was_waited_for(samples: int, before: int) -> None:
     buffer = Buffer(FRAME)
     for _ in range(before):
-        buffer.take()
+        buffer.fill(frame())
     buffer.put(numbered(0, samples))
     buffer.put(Cancel(reply="0"))
-    taken = [buffer.take() for _ in range(2 * PREBUFFER + CAP + 2)]
-    assert buffer.heard == samples and buffer.held == 0
-    assert sum(len(part.orders) for part in taken) == 1
+    orders = [order for _ in range(2 * PREBUFFER + CAP + 2) for order in buffer.fill(frame())]
+    assert buffer.dropped == buffer.held == 0
+    assert len(orders) == 1
 
 
 def test_sound_waits_until_two_frames_are_there_and_then_flows() -> None:
@@ -68,14 +69,14 @@ def test_sound_waits_until_two_frames_are_there_and_then_flows() -> None:
     heard = []
     for tick in range(6):
         buffer.put(numbered(tick * FRAME, FRAME))
-        sound = buffer.take().sound
-        heard.append(None if sound is None else int(sound[0]))
-    assert heard == [None, 1, 9, 17, 25, 33]
+        buffer.fill(sound := frame())
+        heard.append(int(sound[0]))
+    assert heard == [0, 1, 9, 17, 25, 33]
 
 
 def test_the_oldest_goes_first() -> None:
     buffer = Buffer(FRAME)
     buffer.put(numbered(0, 6 * FRAME))
-    sound = buffer.take().sound
-    assert sound is not None and sound[0] == 2 * FRAME + 1
+    buffer.fill(sound := frame())
+    assert sound[0] == 2 * FRAME + 1
     assert buffer.dropped == 2 * FRAME

@@ -247,6 +247,7 @@ async def test_a_caller_who_floods_loses_its_own_oldest_sound_and_disturbs_nobod
             await talk(ears[:1], 1)
         await until(lambda: ears[1].seat.buffer.held == 0)
         buffer = ears[1].seat.buffer
-        assert buffer.offered == 20 * 100 * FRAME == buffer.heard + buffer.dropped
+        assert buffer.offered == 20 * 100 * FRAME
+        assert buffer.dropped >= 20 * 96 * FRAME
         assert ears[0].seat.buffer.dropped <= 2 * FRAME
     gapless(ears)

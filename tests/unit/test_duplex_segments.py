@@ -22,6 +22,10 @@ def segments(ahead: int = 10**6) -> Segments:
     return Segments(frame=FRAME, audible=0.01, patience=PATIENCE, ahead=ahead)
 
 
+def push(by: Segments, pcm: np.ndarray | None, text: str) -> list[Event]:
+    return by.push(pcm, 0.0 if pcm is None else float(pcm[0]), text)
+
+
 def kinds(events: list[Event]) -> list[str]:
     return [type(event).__name__ for event in events]
 
@@ -36,12 +40,12 @@ def test_each_tick_is_one_frame_and_each_reply_starts_and_ends_once(
         if number in cancels:
             events += by.cancel(f"reply_{by.replies}")
         before = len(events)
-        events += by.push(pcm, text)
+        events += push(by, pcm, text)
         frames = [event for event in events[before:] if isinstance(event, ReplyAudio)]
         assert len(frames) == 1 and len(frames[0].pcm) == FRAME
         assert frames[0].reply or not frames[0].pcm.any()
     for _ in range(PATIENCE):
-        events += by.push(None, "")
+        events += push(by, None, "")
     named: dict[str, list[Event]] = {}
     for event in events:
         if reply := getattr(event, "reply", ""):
@@ -62,7 +66,7 @@ def test_each_tick_is_one_frame_and_each_reply_starts_and_ends_once(
 def test_a_reply_spans_from_the_first_word_or_sound_to_the_silence_after_the_last() -> None:
     by = segments()
     frames = [(QUIET, ""), (QUIET, " Hello"), (LOUD, " you"), *[(QUIET, "")] * PATIENCE, (LOUD, "")]
-    events = [event for pcm, text in frames for event in by.push(pcm, text)]
+    events = [event for pcm, text in frames for event in push(by, pcm, text)]
     assert kinds(events) == [
         "ReplyAudio",
         *("ReplyStarted", "ReplyText", "ReplyAudio"),
@@ -81,14 +85,14 @@ def test_a_reply_spans_from_the_first_word_or_sound_to_the_silence_after_the_las
 
 def test_a_cancelled_reply_ends_at_once_and_the_rest_of_it_is_not_heard() -> None:
     by = segments()
-    by.push(LOUD, "")
+    push(by, LOUD, "")
     assert by.cancel("another") == []
     assert by.cancel("reply_1") == [ReplyEnded(reply="reply_1", reason="cancelled")]
     assert by.cancel("reply_1") == []
-    assert kinds(by.push(LOUD, " more")) == ["ReplyAudio"]
+    assert kinds(push(by, LOUD, " more")) == ["ReplyAudio"]
     for _ in range(PATIENCE):
-        assert by.push(QUIET, "") == [by.silence()]
-    assert kinds(by.push(LOUD, "")) == ["ReplyStarted", "ReplyAudio"]
+        assert push(by, QUIET, "") == [by.silence()]
+    assert kinds(push(by, LOUD, "")) == ["ReplyStarted", "ReplyAudio"]
 
 
 def test_a_reply_runs_no_further_ahead_of_its_playout_than_stated() -> None:
@@ -97,5 +101,5 @@ def test_a_reply_runs_no_further_ahead_of_its_playout_than_stated() -> None:
     for tick in range(6):
         if tick == 4:
             by.played("reply_1", FRAME)
-        replies += [e.reply for e in by.push(LOUD, "") if isinstance(e, ReplyAudio)]
+        replies += [e.reply for e in push(by, LOUD, "") if isinstance(e, ReplyAudio)]
     assert replies == ["reply_1", "reply_1", "", "", "reply_1", ""]

@@ -6,6 +6,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 import tomllib
 import zipfile
 from pathlib import Path
@@ -16,16 +17,21 @@ ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 
 
+def copied(source: Path, *besides: str) -> Path:
+    """A copy of what is installed, and of folders beside it."""
+    source.mkdir()
+    for name in ("pyproject.toml", "README.md", "LICENSE", "NOTICE"):
+        shutil.copy(ROOT / name, source)
+    for room in ("engine", "server", "web", *besides):
+        shutil.copytree(ROOT / room, source / room)
+    return source
+
+
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> zipfile.ZipFile:
     """The wheel, built from a copy: setuptools leaves a folder where it builds."""
     folder = tmp_path_factory.mktemp("wheel")
-    source = folder / "source"
-    source.mkdir()
-    for name in ("pyproject.toml", "README.md", "LICENSE", "NOTICE"):
-        shutil.copy(ROOT / name, source)
-    for room in ("engine", "server", "web"):
-        shutil.copytree(ROOT / room, source / room)
+    source = copied(folder / "source")
     build = [sys.executable, "-m", "pip", "wheel", "-qq", "--no-deps", "--no-build-isolation"]
     subprocess.run([*build, "--wheel-dir", folder, source], check=True)
     return zipfile.ZipFile(next(folder.glob("parley_voice-*.whl")))
@@ -57,6 +63,18 @@ def test_serving_imports_no_torch() -> None:
         [sys.executable, "-c", program], cwd=ROOT, check=True, capture_output=True
     ).stdout
     assert {"torch", "triton", "playwright", "pytest"} & set(json.loads(printed)) == set()
+
+
+@pytest.mark.full
+def test_an_environment_made_to_serve_holds_no_torch() -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        source = copied(Path(folder) / "source", "requirements", "scripts")
+        subprocess.run([source / "scripts/setup"], check=True)
+        python, listing = source / ".venv/bin/python", ["-m", "pip", "list", "--format=freeze"]
+        listed = subprocess.run([python, *listing], check=True, capture_output=True, text=True)
+    names = {line.partition("==")[0] for line in listed.stdout.splitlines()}
+    assert "onnxruntime" in names and not {"torch", "triton", "pytest"} & names
+    assert not [name for name in names if "nvidia" in name]
 
 
 def test_no_library_of_the_engine_keeps_files_about_us_or_reports_home(tmp_path: Path) -> None:

@@ -1,0 +1,198 @@
+"""``parley bench ticks``: whether one clock serves many callers in time, on one core.
+
+The simulated duplex engine runs in this process, which is pinned to a core. Each session is sent
+20 ms pieces of a sound of its own in real time and is read through ``events()``; every frame that
+comes back is compared with what that session sent. A tick that would begin a whole period late is
+skipped, so ticks skipped are ticks late.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import msgspec
+import numpy as np
+
+from engine import registry
+from engine.contract import Close, EngineSession, ReplyAudio, Samples, Settings
+from server import logs
+from server.bench import machine
+
+RATE, FRAME, PIECE = 24_000, 1920, 480
+"""Samples per second, tick and piece."""
+BUDGET = 0.015
+"""Seconds that a tick may begin late, p99."""
+_WARM = 5
+"""Frames that each session is sent before it speaks."""
+_PATIENCE = 30.0
+
+
+class Ear:
+    """One session: it says its own piece over and over, and counts what comes back of that."""
+
+    def __init__(self, session: EngineSession, number: int) -> None:
+        own = np.arange(PIECE) + number * PIECE
+        self._session = session
+        self._piece = (0.1 + own / 2**24).astype(np.float32)
+        self._bytes = self._piece.tobytes()
+        self.frames = self.sent = self.came = self.wrong = 0
+        self.last, self.gaps = 0.0, list[float]()
+
+    def say(self) -> None:
+        """The next 20 ms."""
+        self._session.hear(self._piece)
+        self.sent += PIECE
+
+    async def listen(self) -> None:
+        """Reads the session to its end."""
+        async for event in self._session.events():
+            if isinstance(event, ReplyAudio):
+                now = time.monotonic()
+                self.gaps.append(now - self.last)
+                self.last = now
+                self.frames += 1
+                self._check(event.pcm)
+
+    def _check(self, pcm: Samples) -> None:
+        """Compares a frame with what is to come next, silence left out."""
+        at = self.came % PIECE
+        if at or pcm.tobytes() != self._bytes * (FRAME // PIECE):
+            pcm = pcm[pcm != 0.0]
+            due = np.resize(np.roll(self._piece, -at), len(pcm))
+            self.wrong += not np.array_equal(pcm, due)
+        self.came += len(pcm)
+
+
+class Result(msgspec.Struct, frozen=True, kw_only=True):
+    """What was measured; times in seconds."""
+
+    sessions: int
+    seconds: float
+    ticks: int
+    late: int
+    """Ticks that were skipped, because they would have begun a whole period late."""
+    lateness_p50: float
+    lateness_p99: float
+    lateness_max: float
+    took_p50: float
+    took_p99: float
+    cores: float
+    """CPU of the process, in seconds per second."""
+    gap_p99: float
+    gap_max: float
+    """Between two frames, as they are read."""
+    frames: int
+    wrong: int
+    missing: float
+    """Seconds of sound that did not come back."""
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Runs the bench; returns 1 where a tick was late, or a frame was not its session's own."""
+    parser = argparse.ArgumentParser(prog="parley bench ticks", description=__doc__)
+    parser.add_argument("--sessions", type=int, default=1000)
+    parser.add_argument("--seconds", type=float, default=60.0)
+    parser.add_argument(
+        "--tick-cost",
+        default="0,0",
+        metavar="BASE,EACH",
+        help="seconds that the simulated device takes for a tick, and for each session more",
+    )
+    parser.add_argument("--json", type=Path, help="write the result here")
+    given = parser.parse_args(arguments)
+    logs.configure("warning")
+    os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
+    machine.announce()
+    before = machine.cpu_times()
+    cost = [float(seconds) for seconds in given.tick_cost.split(",")]
+    result = asyncio.run(_bench(given.sessions, given.seconds, cost))
+    _show(result)
+    machine.conclude(before)
+    if given.json:
+        given.json.write_bytes(msgspec.json.encode(result))
+    return 1 if result.late or result.wrong or result.missing else 0
+
+
+async def _bench(sessions: int, seconds: float, cost: list[float]) -> Result:
+    options = {
+        "replies": "by_itself",
+        "tick": FRAME,
+        "tick_cost": cost,
+        "input_rate": RATE,
+        "output_rate": RATE,
+        "capacity": sessions,
+        "ahead": seconds + _PATIENCE,
+    }
+    engine = registry.create("simulated", options, own_process=False)
+    await engine.start()
+    opened = await asyncio.gather(*(engine.open() for _ in range(sessions)))
+    ears = [Ear(session, number) for number, session in enumerate(opened)]
+    listening = asyncio.gather(*(ear.listen() for ear in ears))
+    for session in opened:
+        session.order(Settings(id="first"))
+    await _until(lambda: all(ear.frames >= _WARM for ear in ears))
+    for ear in ears:
+        ear.gaps.clear()
+    figures, began, used = engine.figures(), time.monotonic(), time.process_time()
+    await _talk(ears, seconds)
+    took, used = time.monotonic() - began, time.process_time() - used
+    await _until(lambda: all(ear.came >= ear.sent for ear in ears))
+    after = engine.figures()
+    for session in opened:
+        session.order(Close())
+    await listening
+    await engine.stop()
+    gaps = np.concatenate([ear.gaps for ear in ears])
+    return Result(
+        sessions=sessions,
+        seconds=took,
+        ticks=int(after["ticks"] - figures["ticks"]),
+        late=int(after["ticks_skipped"] - figures["ticks_skipped"]),
+        lateness_p50=after["tick_late_p50_seconds"],
+        lateness_p99=after["tick_late_p99_seconds"],
+        lateness_max=after["tick_late_max_seconds"],
+        took_p50=after["tick_took_p50_seconds"],
+        took_p99=after["tick_took_p99_seconds"],
+        cores=used / took,
+        gap_p99=float(np.percentile(gaps, 99)),
+        gap_max=float(gaps.max()),
+        frames=sum(ear.frames for ear in ears),
+        wrong=sum(ear.wrong for ear in ears),
+        missing=sum(ear.sent - ear.came for ear in ears) / RATE,
+    )
+
+
+async def _talk(ears: Sequence[Ear], seconds: float) -> None:
+    """All say a piece whenever one is due."""
+    began = time.monotonic()
+    for piece in range(round(seconds * RATE / PIECE)):
+        await asyncio.sleep(max(0.0, began + piece * PIECE / RATE - time.monotonic()))
+        for ear in ears:
+            ear.say()
+
+
+async def _until(true: Callable[[], bool]) -> None:
+    """Waits, but not for ever: what has not come then is missing."""
+    deadline = time.monotonic() + _PATIENCE
+    while not true() and time.monotonic() < deadline:  # noqa: ASYNC110 - counts have no event
+        await asyncio.sleep(0.1)
+
+
+def _show(result: Result) -> None:
+    r = result
+    print(
+        f"{r.sessions} sessions, {r.seconds:.0f} s: {r.ticks} ticks, {r.late} late; began late "
+        f"p50 {1000 * r.lateness_p50:.1f} ms, p99 {1000 * r.lateness_p99:.1f} ms (budget "
+        f"{1000 * BUDGET:g}), most {1000 * r.lateness_max:.1f} ms; took p50 "
+        f"{1000 * r.took_p50:.1f} ms, p99 {1000 * r.took_p99:.1f} ms"
+    )
+    print(
+        f"{100 * r.cores:.0f} % of one core; between two frames p99 {1000 * r.gap_p99:.0f} ms, "
+        f"most {1000 * r.gap_max:.0f} ms; {r.frames} frames checked, {r.wrong} wrong, "
+        f"{r.missing:g} s of sound missing"
+    )
