@@ -66,8 +66,6 @@ class Abilities(_Plain, frozen=True):
     """It says what the caller said."""
     instructions: bool = False
     """Instructions and voice may change while a session runs, not only at its start."""
-    silent_context: bool = False
-    """It takes ``Append`` of instructions or thinking that is not spoken."""
     drafts: bool = False
     """It prepares replies ahead of ``Respond``; it makes more than is heard."""
 
@@ -227,19 +225,7 @@ class Clear(_Tagged, frozen=True):
     """Forget what was heard since the last turn."""
 
 
-class Append(_Tagged, frozen=True):
-    """Silent context for an engine that takes it, or the result of a delegation."""
-
-    kind: Literal["instructions", "thinking", "commentary"]
-    text: str
-    delegation: str = ""
-
-
-class Close(_Tagged, frozen=True):
-    """End the session."""
-
-
-Order: TypeAlias = Settings | Context | Respond | Cancel | Played | Commit | Clear | Append | Close
+Order: TypeAlias = Settings | Context | Respond | Cancel | Played | Commit | Clear | Close
 
 
 # Events -----------------------------------------------------------------------------------------
@@ -355,14 +341,6 @@ class ToolCall(_Tagged, frozen=True):
     arguments: str
 
 
-class Delegation(_Tagged, frozen=True):
-    """``reply`` hands a task to the client."""
-
-    delegation: str
-    reply: str
-    text: str
-
-
 class Usage(_Plain, frozen=True):
     """Tokens a reply took."""
 
@@ -413,7 +391,6 @@ Event: TypeAlias = (
     | ReplyAudio
     | ReplyText
     | ToolCall
-    | Delegation
     | ReplyEnded
     | Fault
     | Closed

@@ -19,7 +19,6 @@ from engine.cascade.draft import Drafts
 from engine.cascade.listener import Listener
 from engine.cascade.replies import Replies
 from engine.contract import (
-    Append,
     Applied,
     Cancel,
     Clear,
@@ -201,9 +200,6 @@ class CascadeSession:
                 self._listener.commit(turn)
             case Clear():
                 self._listener.clear()
-            case Append():
-                message = "append: this engine takes no context beside the conversation"
-                self._emit(Fault(code="unsupported", message=message))
 
     def _configure(self, settings: Settings) -> None:
         if settings.voice and self._voices and settings.voice not in self._voices:

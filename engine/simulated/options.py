@@ -75,7 +75,6 @@ class Options(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
                 tools=told,
                 transcripts=self.detects,
                 instructions=told,
-                silent_context=not told,
                 drafts=told,
             ),
         )

@@ -32,7 +32,6 @@ ORDERS: list[c.Order] = [
     c.Played(reply="r", samples=480),
     c.Commit(turn="t"),
     c.Clear(),
-    c.Append(kind="thinking", text="x", delegation="d"),
     c.Close(),
 ]
 
@@ -52,7 +51,6 @@ EVENTS: list[c.Event] = [
     c.ReplyAudio(reply="r", pcm=np.arange(480, dtype=np.float32)),
     c.ReplyText(reply="r", text="a", start=0, end=480),
     c.ToolCall(reply="r", call_id="c", name="f", arguments="{}"),
-    c.Delegation(delegation="d", reply="r", text="do"),
     c.ReplyEnded(reply="r", reason="length", usage=c.Usage(output_tokens=3), timings={"llm": 0.1}),
     c.Fault(code="engine_lost", message="gone"),
     c.Closed(reason="engine_lost", heard=3, dropped=1),
