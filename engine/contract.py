@@ -225,6 +225,10 @@ class Clear(_Tagged, frozen=True):
     """Forget what was heard since the last turn."""
 
 
+class Close(_Tagged, frozen=True):
+    """End the session."""
+
+
 Order: TypeAlias = Settings | Context | Respond | Cancel | Played | Commit | Clear | Close
 
 

@@ -8,10 +8,11 @@ caller who has gone quiet) is taken as it is, filled up with silence. Pure.
 
 from __future__ import annotations
 
+from collections import deque
+
 import numpy as np
 
 from engine.contract import Order, Samples
-from engine.intake import Gap, Intake
 
 PREBUFFER = 2
 """Frames that sound waits for, and ticks that it waits at most."""
@@ -19,7 +20,7 @@ CAP = 4
 """Frames that may wait, where nothing else is said."""
 
 
-class Buffer(Intake):
+class Buffer:
     """The sound and orders of one caller, for ticks of ``frame`` samples.
 
     Args:
@@ -27,31 +28,64 @@ class Buffer(Intake):
     """
 
     def __init__(self, frame: int, room: int | None = None) -> None:
-        super().__init__(CAP * frame if room is None else room)
         self._frame = frame
+        self._capacity = CAP * frame if room is None else room
+        self._sounds: deque[Samples] = deque()
+        self._orders: deque[tuple[int, Order]] = deque()
+        """Each with the samples that had been offered before it."""
         self._flows = False
         self._waited = 0
+        self.offered = self.dropped = self.held = 0
+        """Samples: put in, heard by nobody, and waiting."""
+
+    @property
+    def room(self) -> int:
+        """Samples that can be offered now without loss."""
+        return self._capacity - self.held
+
+    def put(self, entry: Samples | Order) -> None:
+        """Adds sound or an order behind everything that waits."""
+        if not isinstance(entry, np.ndarray):
+            self._orders.append((self.offered, entry))
+            return
+        samples = len(entry)
+        self._sounds.append(entry)
+        self.offered += samples
+        self.held += samples
+        if self.held > self._capacity:
+            self.dropped += self.held - self._capacity
+            self._take(self.held - self._capacity, None)
 
     def fill(self, frame: Samples, *, listens: bool = True) -> list[Order]:
         """Takes a tick's share: sound into ``frame``, else silence, and the orders behind it.
 
-        Where nobody ``listens`` yet, the sound is lost.
+        Where nobody ``listens`` yet, the sound is dropped.
         """
-        enough = self.held >= (self._frame if self._flows else PREBUFFER * self._frame)
+        held, size = self.held, self._frame
+        enough = held >= (size if self._flows else PREBUFFER * size)
         self._flows = enough or self._waited >= PREBUFFER
-        self._waited = 0 if self._flows or not self.held else self._waited + 1
-        most = self._frame if self._flows else 0
-        samples = 0
-        orders: list[Order] = []
-        while (entry := self.pop(most - samples)) is not None:
-            if isinstance(entry, np.ndarray):
-                frame[samples : samples + len(entry)] = entry
-                samples += len(entry)
-            elif not isinstance(entry, Gap):
-                orders.append(entry)
+        self._waited = 0 if self._flows or not held else self._waited + 1
+        samples = min(held, size) if self._flows else 0
+        self._take(samples, frame)
         if not listens:
             self.dropped += samples
             samples = 0
-        if samples < self._frame:
+        if samples < size:
             frame[samples:] = 0.0
+        orders = []
+        while self._orders and self._orders[0][0] <= self.offered - self.held:
+            orders.append(self._orders.popleft()[1])
         return orders
+
+    def _take(self, samples: int, into: Samples | None) -> None:
+        """Moves the oldest samples ``into`` a frame, or away."""
+        self.held -= samples
+        at = 0
+        while at < samples:
+            sound = self._sounds.popleft()
+            if len(sound) > samples - at:
+                self._sounds.appendleft(sound[samples - at :])
+                sound = sound[: samples - at]
+            if into is not None:
+                into[at : at + len(sound)] = sound
+            at += len(sound)
