@@ -20,6 +20,8 @@ from server.requests import RequestError
 
 HISTORY = 64 * 1024
 """Characters of seeded history: twice what the API's 8,192 tokens come to."""
+_KINDS = Meta(max_length=128)
+"""Kinds of events that may be allowed by name: more than there are."""
 
 
 class _Strict(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -77,7 +79,7 @@ class Audio(_Strict, frozen=True):
 class Delegation(_Strict, frozen=True, tag="client"):
     """Tasks are handed to the client; ``acknowledgement_delay_ms`` is kept and has no effect."""
 
-    acknowledgement_delay_ms: Annotated[int, Meta(ge=0)] | UnsetType = UNSET
+    acknowledgement_delay_ms: Annotated[int, Meta(ge=0, le=3_600_000)] | UnsetType = UNSET
 
 
 class Part(_Strict, frozen=True):
@@ -94,6 +96,11 @@ class Message(_Strict, frozen=True):
     status: Literal["incomplete", "completed"] | UnsetType = UNSET
     type: Literal["message"] | UnsetType = UNSET
 
+    def __post_init__(self) -> None:
+        kinds = ("text", "output_text") if self.role == "assistant" else ("input_text",)
+        if self.content[0].type not in (UNSET, *kinds):
+            raise ValueError(f"expected a part of type {' or '.join(kinds)}")
+
     def item(self) -> Item:
         """The conversation's item for it."""
         role = "system" if self.role == "developer" else self.role
@@ -109,8 +116,8 @@ class EventSelector(_Strict, frozen=True):
 class DataChannel(_Strict, frozen=True):
     """What may pass a call's data channel; everything, where nothing is said."""
 
-    allowed_client_events: Literal["all"] | list[str] | None = None
-    allowed_server_events: Literal["all"] | list[EventSelector] | None = None
+    allowed_client_events: Literal["all"] | Annotated[list[str], _KINDS] | None = None
+    allowed_server_events: Literal["all"] | Annotated[list[EventSelector], _KINDS] | None = None
 
     def takes(self, kind: str) -> bool:
         """Whether the caller may send events of that type."""
