@@ -76,15 +76,13 @@ class Session:
         self.conversation = Conversation()
         self.items = Items(self.conversation, tell, self._share_context, info)
         self.muted = False
-        """Whether the engine hears silence instead of the caller."""
+        """Whether everybody hears silence instead of the caller."""
         self.ended = False
         self.heard = 0.0  # seconds of the caller's sound
         self._engine = engine
         self._tell = tell
         self._playout, self._live = playout, live
-        self._cuts = (
-            info.tick is None
-        )  # A clocked engine listens while it speaks: it yields itself.
+        self._cuts = info.tick is None  # A clocked engine listens as it speaks: it yields itself.
         self._owed = Owed()
         kept = 0 if playout.paced else KEPT
         self._listening = Listening(self.conversation, tell, info.input_rate, kept)
@@ -108,11 +106,11 @@ class Session:
 
     def hear(self, pcm: Samples) -> int:
         """Offers the caller's sound at ``info.input_rate``; returns the room that is left."""
-        self._listening.hear(pcm)
-        if self._live:
-            self._tell(happen.Heard(pcm=pcm))
         if self.muted:
             pcm = np.zeros_like(pcm)
+        self._listening.hear(pcm)
+        if self._live and not self.ended:
+            self._tell(happen.Heard(pcm=pcm))
         self.heard += len(pcm) / self.info.input_rate
         with contextlib.suppress(contract.SessionEnded):
             return self._engine.hear(pcm)
@@ -237,6 +235,8 @@ class Session:
 
     def on_taken(self, taken: Taken) -> None:
         """Learns that a frame was handed out, and what began or ended with it."""
+        if self.ended:
+            return
         if self._live:
             self._tell(happen.Sounded(taken.pcm, taken.reply, taken.end, taken.lost))
         self._speaking.taken(taken, self._now)

@@ -59,13 +59,16 @@ class Harness:
         *,
         paced: bool = True,
         greeting: str = "",
+        live: bool = False,
         info: EngineInfo = INFO,
         **wanted: Any,
     ) -> None:
         self.engine = Engine()
         self.told: list[Happening] = []
         self.now = 0
-        self.playout: Paced | HandedOver = Paced(RATE, 480) if paced else HandedOver(RATE)
+        self.playout: Paced | HandedOver = (
+            Paced(RATE, 480, fill=live) if paced else HandedOver(RATE)
+        )
         self.session = Session(
             "sess_test",
             self.engine,
@@ -74,6 +77,7 @@ class Harness:
             self.told.append,
             SessionSettings(**wanted),
             greeting=greeting,
+            live=live,
         )
 
     def settle(self) -> None:
