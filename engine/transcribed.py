@@ -31,6 +31,7 @@ from engine.contract import (
     Closed,
     Commit,
     Engine,
+    EngineBusy,
     EngineError,
     EngineInfo,
     EngineSession,
@@ -51,7 +52,7 @@ from engine.contract import (
     TurnDropped,
     TurnEnded,
 )
-from engine.owed import Owed
+from engine.open_turns import OpenTurns
 
 SHED = "transcripts_shed"
 """The code of the fault that says that a session has no transcripts from here on."""
@@ -129,8 +130,12 @@ class Transcribed:
         try:
             async with asyncio.timeout(_PATIENCE):
                 ear.begin(await self._recogniser.open())
-        except (EngineError, TimeoutError) as error:
-            ear.lose(str(error) or f"it gave no place within {_PATIENCE:g} s")
+        except EngineBusy:
+            ear.lose("every place with the transcriber is taken")
+        except TimeoutError:
+            ear.lose(f"the transcriber gave no place within {_PATIENCE:g} s")
+        except EngineError as error:
+            ear.lose(str(error))
         except BaseException:
             with contextlib.suppress(SessionEnded):
                 session.order(Close())
@@ -222,7 +227,7 @@ class _Ear:
         self._ours, self._theirs = ours, theirs
         self._resampler = Resampler(ours, theirs)
         self._lost = lost
-        self._owed = Owed()
+        self._turns = OpenTurns()
         self._place: EngineSession | None = None
         self._listening: asyncio.Task[None] | None = None
 
@@ -234,7 +239,9 @@ class _Ear:
     def lose(self, why: str) -> None:
         """Listens no more, and says so."""
         self._settle("the transcriber was lost")
-        self.told.append(Fault(code=SHED, message=f"no transcripts from here on: {why}"))
+        self.told.append(
+            Fault(code=SHED, message=f"this session has no transcripts from here on: {why}")
+        )
         self._lost()
 
     def end(self) -> None:
@@ -253,10 +260,10 @@ class _Ear:
     def order(self, order: Order) -> None:
         """Passes an order on; a turn that is committed ends, come what may."""
         if isinstance(order, Commit):
-            self._owed.commit(order.turn)
+            self._turns.commit(order.turn)
         self._give(order)
         if self._place is None:
-            self.told += self._owed.settle("")
+            self.told += self._turns.settle("")
 
     def _give(self, order: Order) -> None:
         if self._place is not None:
@@ -265,7 +272,7 @@ class _Ear:
 
     async def _listen(self, place: EngineSession) -> None:
         async for event in place.events():
-            self._owed.take(event)
+            self._turns.take(event)
             if isinstance(event, Closed):
                 self._place = None
                 if event.reason == "closed":
@@ -277,7 +284,7 @@ class _Ear:
 
     def _settle(self, message: str) -> None:
         self._place = None
-        self.told += self._owed.settle(message)
+        self.told += self._turns.settle(message)
 
     def _placed(self, event: Event) -> Event:
         """``event`` on the engine's positions; sound is heard as late as the resampler makes it."""

@@ -52,12 +52,14 @@ class VoiceStage(Stage):
 
 
 class Transcriber(Part):
-    """The engine beside a model that does not say itself what callers said."""
+    """The engine that says what callers said, beside a model that does not."""
 
     name: str = Field(
-        default="", description="An engine that does (`cascade`); empty: no transcripts."
+        default="",
+        description="The engine that transcribes what callers say to one that does not (`cascade`);"
+        " empty: none.",
     )
-    options: Options = Field(default={}, description="What it is told (JSON).")
+    options: Options = Field(default={}, description="What that engine is told (JSON).")
 
 
 class EngineChoice(Part):

@@ -19,7 +19,16 @@ if TYPE_CHECKING:
 
 Transport = Literal["webrtc", "websocket"]
 
-_ENGINE = ("sessions", "replies", "heard_samples", "dropped_samples", "losses")
+_ENGINE = (
+    "sessions",
+    "replies",
+    "heard_samples",
+    "dropped_samples",
+    "losses",
+    "transcriber_sessions",
+    "transcriber_losses",
+    "transcripts_shed",
+)
 """What of an engine's figures is shown, as far as it has them."""
 _STAGE_BUCKETS = (0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.6, 0.8, 1.0, 1.5, 2.0, 3.0, 5.0, 10.0)
 _LAG_BUCKETS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 5.0)

@@ -252,8 +252,6 @@ def shown(settings: ServerSettings) -> dict[str, Any]:
         if name in plain:
             plain[name] = f"{len(plain[name])} characters"
     engine = plain.get("engine", {})
-    if "options" in engine:
-        engine["options"] = sorted(engine["options"])
     for stage in (engine[name] for name in ("llm", "tts") if name in engine):
         if "extra_body" in stage:
             stage["extra_body"] = sorted(stage["extra_body"])

@@ -356,6 +356,8 @@ test("errors that only tell of a race are no trouble", () => {
     null,
   );
   assert.equal(troubleOfEvent({ type: "server_error", code: "llm_timeout" }).code, "engine_fault");
+  const shed = troubleOfEvent({ type: "server_error", code: "transcripts_shed" });
+  assert.deepEqual([shed.code, shed.severity], ["transcripts_shed", "notice"]);
   assert.equal(troubleOfEvent({ type: "server_error", code: "engine_failed" }).code, "engine_lost");
 });
 

@@ -32,17 +32,7 @@ from engine.contract import (
 )
 from engine.remote.proxy import RemoteEngine
 from tests.contract.caller import Caller
-from tests.contract.cases import (
-    CASES,
-    CLOCKED,
-    ECHO,
-    SIMULATED,
-    TRANSCRIBED,
-    UNCLOCKED,
-    Case,
-    on,
-    tone,
-)
+from tests.contract.cases import CASES, CLOCKED, ECHO, SIMULATED, UNCLOCKED, Case, on, tone
 from tests.contract.conftest import Call, running
 
 pytestmark = [pytest.mark.asyncio(loop_scope="session")]
@@ -253,7 +243,7 @@ async def test_an_opening_that_is_given_up_takes_no_place() -> None:
         await Caller(await engine.open(), engine.info).close()
 
 
-@on(ECHO, CLOCKED, TRANSCRIBED)
+@on(ECHO, CLOCKED)
 async def test_fifty_sessions_leave_nothing_behind(case: Case, engine: Engine, border: str) -> None:
     async def stay() -> None:
         caller = Caller(await engine.open(), engine.info)

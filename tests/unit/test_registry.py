@@ -13,6 +13,7 @@ import pytest
 from engine import registry
 from engine.contract import EngineError
 from engine.remote.proxy import RemoteEngine
+from engine.transcribed import Transcribed
 
 
 def outside(monkeypatch: pytest.MonkeyPatch, target: str) -> None:
@@ -48,6 +49,30 @@ def test_the_duplex_engine_is_made_without_pytorch() -> None:
 def test_an_engine_gets_a_process_of_its_own_where_that_is_asked_for() -> None:
     assert isinstance(registry.create("simulated", {}, own_process=True), RemoteEngine)
     assert not isinstance(registry.create("simulated", {}, own_process=False), RemoteEngine)
+
+
+def test_a_transcriber_gets_a_process_of_its_own_too_and_only_listens() -> None:
+    options = {"model": "any", "transcriber": {"name": "cascade", "options": {"capacity": 7}}}
+    made = registry.create("duplex", options, own_process=True)
+    assert isinstance(made, Transcribed)
+    model, recogniser = made._engine, made._recogniser
+    assert isinstance(model, RemoteEngine)
+    assert isinstance(recogniser, RemoteEngine)
+    assert model._begin.options == {"model": "any"}
+    assert recogniser._begin.options == {"listens_only": True, "capacity": 7}
+
+
+@pytest.mark.parametrize(
+    ("transcriber", "told"),
+    [
+        ("cascade", "transcriber: Expected `object`"),
+        ({"nmae": "cascade"}, "unknown field `nmae`"),
+        ({"name": "nobody"}, "expected one of .*, got nobody"),
+    ],
+)
+def test_a_transcriber_that_cannot_be_is_refused(transcriber: object, told: str) -> None:
+    with pytest.raises(EngineError, match=told):
+        registry.create("simulated", {"transcriber": transcriber}, own_process=True)
 
 
 def test_other_packages_offer_engines(monkeypatch: pytest.MonkeyPatch) -> None:

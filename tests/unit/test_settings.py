@@ -93,6 +93,7 @@ def test_secrets_and_prompts_are_not_shown() -> None:
         "--greeting": "say canary",
         "--instructions": "be a canary",
         "--engine.options": '{"script": "canary"}',
+        "--engine.transcriber.options": '{"key": "canary"}',
         "--engine.llm.url": "https://user:canary@127.0.0.1:8443/v1?key=canary",
         "--engine.llm.extra-body": '{"api_key": "canary"}',
         "--engine.tts.url": "https://canary@[",
@@ -105,6 +106,7 @@ def test_secrets_and_prompts_are_not_shown() -> None:
         "llm": {"key": "**********", "url": "https://127.0.0.1:8443", "extra_body": ["api_key"]},
         "tts": {"url": "(not a URL)"},
         "options": ["script"],
+        "transcriber": {"options": ["key"]},
     }
 
 
@@ -120,6 +122,15 @@ def test_an_engine_is_told_what_was_set_and_nothing_else() -> None:
         ]
     )
     assert settings.engine.plain() == {"tick": 160, "llm": {"key": "k", "url": "http://u"}}
+
+
+def test_a_transcriber_is_told_to_the_engine_where_it_has_a_name() -> None:
+    named = ["--engine.transcriber.name", "cascade"]
+    told = ["--engine.transcriber.options", '{"capacity": 7}']
+    assert load([*named, *told]).engine.plain() == {
+        "transcriber": {"name": "cascade", "options": {"capacity": 7}}
+    }
+    assert load([]).engine.plain() == {}
 
 
 def test_an_endpoint_that_is_no_address_is_refused() -> None:

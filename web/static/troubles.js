@@ -78,6 +78,11 @@ const WORDINGS = {
     text: "This reply is lost; say it again. If it fails again, the server's log names the cause ({code}).",
     severity: "notice",
   },
+  transcripts_shed: {
+    title: "Your words are not written down",
+    text: "The conversation goes on, but the server has nobody left who could caption what you say. The next call may have captions.",
+    severity: "notice",
+  },
   engine_lost: {
     title: "The speech engine stopped",
     text: "The call cannot go on; the server's log names the cause ({code}). Press Talk to call again.",
