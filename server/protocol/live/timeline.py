@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections import deque
 from typing import NamedTuple
 
+from server.playout import forget_oldest
+
 
 class Words(NamedTuple):
     """``text``, spoken from ``start_ms`` to ``end_ms`` of the session."""
@@ -35,6 +37,7 @@ class OutputTimeline:
     def say(self, reply: str, text: str, start: int, end: int) -> None:
         """``text`` will be spoken by the samples ``start`` to ``end`` of ``reply``."""
         self._words.setdefault(reply, deque()).append((text, start, end))
+        forget_oldest(self._words)  # Of one that fails before it sounds, no end is told.
 
     def skip(self, samples: int) -> int:
         """``samples`` of silence were not sent in time; returns where, in ms, the next one goes."""
