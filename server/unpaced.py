@@ -46,8 +46,9 @@ class Streamed:
 
     def pass_on(self, reply: str, pcm: Samples) -> Taken:
         """The engine's next frame, of ``reply`` or, if that is empty, of none."""
-        stopped = (self._playing,) if self._playing and (self._finished or not reply) else ()
-        if stopped:
+        stopped: tuple[str, ...] = ()
+        if self._playing and (self._finished or reply != self._playing):
+            stopped = (self._playing,)
             self._playing, self._finished = None, False
         if not reply:
             return Taken(pcm, silent=True, stopped=stopped)

@@ -62,7 +62,8 @@ def test_words_come_once_in_order_with_the_frame_in_which_their_sound_begins(
 
 @given(pieces, starts)
 def test_a_word_stands_where_its_first_sample_left(cut: list[Piece], begins: list[int]) -> None:
-    line, left, position = OutputTimeline(RATE), [], 0
+    left: list[int] = []
+    line, position = OutputTimeline(RATE), 0
     for piece in cut:
         position += piece.silent + piece.lost
         left += range(position, position + piece.samples)

@@ -1,5 +1,7 @@
 """What the playouts promise, over every way that sound can come and be cut."""
 
+from itertools import zip_longest
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -173,3 +175,84 @@ def test_a_cut_of_what_was_handed_over_stops_the_count() -> None:
     assert playout.played("r", 10 * SECOND) == RATE // 4
     playout.push("s", np.zeros(RATE, np.float32), SECOND // 4)
     assert playout.playing(SECOND // 2) == "s"
+
+
+# Where silence fills the gaps -------------------------------------------------------------------
+
+moments = st.lists(st.integers(1, 5 * PERIOD), min_size=1, max_size=40)
+
+
+@given(st.integers(0, SECOND), moments, st.lists(st.integers(0, 3_000), max_size=40))
+def test_a_stream_never_stops_and_counts_every_sample_of_its_time(
+    start: int, waits: list[int], lengths: list[int]
+) -> None:
+    playout = Paced(RATE, FRAME, fill=True)
+    assert playout.wake(start) == start
+    now, counted, pushed, sounded = start, 0, 0, []
+    for wait, length in zip_longest(waits, lengths, fillvalue=0):
+        if length:
+            playout.push("r", ramp(length, pushed), now)
+            pushed += length
+        taken = playout.take(now)
+        assert (taken is None) == (counted > FRAME * ((now - start) // PERIOD))
+        if taken is not None:
+            assert len(taken.pcm) == FRAME
+            counted += FRAME + taken.lost
+            assert counted == FRAME * ((now - start) // PERIOD + 1)
+            assert playout.take(now) is None, "a late frame never makes a burst"
+            assert taken.silent == (taken.reply is None)
+            assert not (taken.silent and taken.pcm.any())
+            sounded += [taken.pcm] if taken.reply else []
+        due = playout.wake(now)
+        assert due is not None
+        assert due > now
+        assert (due - start) % PERIOD == 0, "the grid is that of its first frame"
+        now += wait
+    said = np.concatenate([*sounded, np.zeros(0, np.float32)])
+    assert np.array_equal(said, ramp(len(said)))
+    assert playout.played("r", now) == len(said)
+
+
+deeds = st.lists(
+    st.tuples(
+        st.sampled_from(["push", "push", "finish", "next", "hold", "release", "cut", "none"]),
+        st.integers(1, 1_500),
+    ),
+    max_size=60,
+)
+
+
+@given(deeds)
+def test_what_sounds_amid_the_silence_is_what_sounds_without_it(
+    steps: list[tuple[str, int]],
+) -> None:
+    filled, plain = Paced(RATE, FRAME, fill=True), Paced(RATE, FRAME)
+    reply = 0
+    for number, (deed, samples) in enumerate(steps):
+        now = number * PERIOD
+        reply += deed == "next"
+        told = [act(playout, deed, str(reply), samples, now) for playout in (filled, plain)]
+        assert told[0] == told[1]
+        assert filled.playing(now) == plain.playing(now)
+        assert filled.played(str(reply), now) == plain.played(str(reply), now)
+
+
+def act(playout: Paced, deed: str, reply: str, samples: int, now: int) -> tuple[object, ...]:
+    """Does something at ``now``; returns what came of it, and what sounds then."""
+    cut: object = None
+    match deed:
+        case "push":
+            playout.push(reply, ramp(samples), now)
+        case "finish":
+            playout.finish(reply)
+        case "hold":
+            playout.hold()
+        case "release":
+            playout.release()
+        case "cut":
+            cut = playout.cut(now)
+    playout.wake(now)
+    taken = playout.take(now)
+    if taken is None or taken.silent:
+        return (cut,)
+    return cut, taken.pcm.tobytes(), taken.reply, taken.end, taken.started, taken.stopped
