@@ -25,7 +25,7 @@ from server.happenings import Happening
 from server.observe import Metrics, Transport
 from server.pacer import Line, Pacer
 from server.playout import Paced
-from server.protocol.adapter import Opening
+from server.protocol.adapter import Opening, Refusal
 from server.protocol.wire import Raw
 from server.replies import new_id
 from server.requests import RequestError
@@ -137,9 +137,9 @@ class Stay:
                 raise EngineUnavailable("the engine does not take the session's settings")
             self._settled.result()
 
-    def refuse(self, sender: Subscriber, code: str, message: str) -> None:
+    def refuse(self, sender: Subscriber, error: Refusal) -> None:
         """Tells a sender why its event was not taken."""
-        self.audience.tell([self._adapter.refusal(code, message)], [sender])
+        self.audience.tell([self._adapter.refusal(error)], [sender])
 
     def unpack(self, raw: bytes) -> Raw:
         """A long event, read as far as takes time; safe to call in a thread."""
@@ -151,7 +151,7 @@ class Stay:
         if len(self._inbox) == INBOX:
             self._metrics.fault("client_event_dropped")
             message = f"Expected at most {INBOX} events before settings are answered; one dropped."
-            self.refuse(sender, "too_many_events", message)
+            self.refuse(sender, RequestError("too_many_events", message))
             return
         self._inbox.append((raw, sender))
         self._take_inbox()

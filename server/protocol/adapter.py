@@ -13,15 +13,17 @@ from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
 from msgspec import Struct
 
 from engine.contract import EngineInfo
+from server.errors import ServiceError
 from server.happenings import Happening
 from server.playout import Playout
 from server.protocol.wire import Raw
-from server.requests import SessionSettings
+from server.requests import RequestError, SessionSettings
 from server.settings import Names
 
 if TYPE_CHECKING:
     from server.session import Session
 
+Refusal: TypeAlias = RequestError | ServiceError
 Place: TypeAlias = Literal["client", "sideband"]
 """Where events come from and go to: whose session it is, or somebody who watches and steers it."""
 
@@ -57,7 +59,7 @@ class Adapter(Protocol):
     def hears(self, place: Place, event: Struct) -> bool:
         """Whether ``event``, one that was rendered, is for whoever is at ``place``."""
 
-    def refusal(self, code: str, message: str) -> Struct:
+    def refusal(self, error: Refusal) -> Struct:
         """The error that tells a sender why its event was not taken."""
 
     def unpack(self, raw: bytes) -> Raw:

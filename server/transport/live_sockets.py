@@ -104,7 +104,7 @@ class LiveSockets:
             raise RequestError("session_not_started", message, "type")
         config = config_of(event.session, leg=False)
         asked_model(config.model, self._settings.names, self._manager.info, "session.model")
-        return await self._manager.admit(wanted(config), caller=caller)
+        return await self._manager.admit(wanted(config, event.event_id), caller=caller)
 
 
 def owner_of(request: web.Request) -> Caller:

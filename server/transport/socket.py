@@ -20,6 +20,7 @@ from aiohttp import WSCloseCode, WSMsgType, web
 
 from server.errors import bad_request
 from server.protocol.wire import MAX_EVENT
+from server.requests import RequestError
 
 if TYPE_CHECKING:
     from server.errors import ServiceError
@@ -158,7 +159,8 @@ async def _read(ws: web.WebSocketResponse, stay: Stay, subscriber: SocketSubscri
                 if _is_gone(ws):
                     return "peer_lost"
         elif message.type is WSMsgType.BINARY:
-            stay.refuse(subscriber, "invalid_event", "expected a text frame, got a binary one")
+            why = "expected a text frame, got a binary one"
+            stay.refuse(subscriber, RequestError("invalid_event", why))
         elif message.type is WSMsgType.ERROR:
             return "protocol_error"
         held += time.monotonic() - began

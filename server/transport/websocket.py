@@ -10,7 +10,7 @@ from server.access import CALLER
 from server.audience import SUBSCRIBERS
 from server.errors import ServiceError, bad_request
 from server.protocol.event import encode
-from server.protocol.realtime.events import Error, ErrorBody
+from server.protocol.realtime.events import refusal
 from server.protocol.realtime.opening import wanted
 from server.transport.models import asked_model
 from server.transport.socket import refuse, serve, upgrade
@@ -55,7 +55,7 @@ class RealtimeSockets:
             open_ = wanted(session, model=model, kind=kind)
             stay = await self._manager.admit(open_, caller=request[CALLER])
         except ServiceError as error:
-            await refuse(ws, _error(error), error)
+            await refuse(ws, encode(refusal(error)), error)
             return ws
         await serve(ws, stay, self._metrics)
         return ws
@@ -73,8 +73,3 @@ class RealtimeSockets:
         bound = caller.asking(None)
         model = model or (bound or {}).get("model", "")
         return asked_model(model, self._settings.names, self._manager.info), "realtime", bound
-
-
-def _error(error: ServiceError) -> str:
-    body = ErrorBody(type=error.type, code=error.code, message=error.message, param=error.param)
-    return encode(Error(error=body))

@@ -15,7 +15,7 @@ from aiohttp import ClientWebSocketResponse, WSMsgType
 
 from engine.audio import pcm
 from server.protocol.wire import MAX_AUDIO_EVENT
-from server.transport import websocket
+from server.transport import socket as session_socket
 from tests.callers import SOCKET_RATE, socket
 from tests.conformance.bursts import append, say, silence, tone
 from tests.network.simulated import free, simulated
@@ -64,7 +64,7 @@ async def test_nothing_waits_in_the_kernel_for_a_fuller_packet(
     def keep_alive(sock: sockets.socket) -> None:
         seen.append(sock.getsockopt(sockets.IPPROTO_TCP, sockets.TCP_NODELAY))
 
-    monkeypatch.setattr(websocket, "_keep_alive", keep_alive)
+    monkeypatch.setattr(session_socket, "_keep_alive", keep_alive)
     async with service() as now, now.caller.ws_connect("/v1/realtime") as ws:
         await event(ws)
         assert seen
@@ -84,6 +84,7 @@ async def test_a_client_faster_than_real_time_is_heard_whole_and_in_order(tmp_pa
     """The engine would drop what does not fit; nothing reaches it before there is room."""
     with simulated(tmp_path / "log", **CLOCKED) as server:
         async with socket(server.url) as caller:
+            await caller.update()  # From here on it listens.
             rising = np.repeat(np.linspace(0.1, 0.9, 30), SOCKET_RATE // 10)
             at = np.arange(len(rising))
             sound = pcm.to_pcm16((rising * np.sin(at / 9)).astype(np.float32))

@@ -19,6 +19,7 @@ from aiortc.rtcsctptransport import RTCSctpTransport
 from av import AudioFrame
 from structlog.testing import capture_logs
 
+from server.errors import ServiceError
 from server.transport.webrtc import peer as peer_module
 from server.transport.webrtc import receiver, sender, stock
 from server.transport.webrtc.peer import Peer
@@ -71,15 +72,11 @@ async def call(
     stock.bind(caller, LOOPBACK)
     at_peer: list[str] = []
     parsed = parse_offer(await offer(caller))
-    peer = Peer(
-        parsed,
-        LOOPBACK,
-        setup_timeout,
-        at_peer.append,
-        lambda code, message: peer.events.send(
-            json.dumps({"type": "error", "error": {"code": code, "message": message}})
-        ),
-    )
+
+    def refuse(error: ServiceError) -> None:
+        peer.events.send(json.dumps({"type": "error"} | error.body()))
+
+    peer = Peer(parsed, LOOPBACK, setup_timeout, at_peer.append, refuse)
     now = Call(peer, caller, channel, at_peer)
     channel.on("message", now.at_caller.append)
     listening: list[asyncio.Task[None]] = []

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from server.conversation import Item
     from server.happenings import Happening
-    from server.protocol.adapter import Place
+    from server.protocol.adapter import Place, Refusal
     from server.protocol.wire import Raw
     from server.session import Session
 
@@ -60,14 +60,18 @@ class LiveAdapter:
     Args:
         session: whose requests are made and whose happenings are rendered.
         shown: the session as its events show it.
+        event_id: what the client calls the event that started it.
         leg: its sound goes over a leg, not in these events.
     """
 
-    def __init__(self, session: Session, shown: Resource, *, leg: bool) -> None:
+    def __init__(
+        self, session: Session, shown: Resource, event_id: str | None, *, leg: bool
+    ) -> None:
         info = session.info
         coding = _REFLECTED if shown.audio.format is UNSET else shown.audio.format.coding
         self._session = session
         self._shown = shown
+        self._start_id = event_id
         self._leg = leg
         self._channel = DataChannel() if shown.client is UNSET else shown.client.data_channel
         self._input = InputBuffer(session, coding, info.input_rate)
@@ -86,7 +90,7 @@ class LiveAdapter:
         if place == "sideband":
             self._watched = True
             return []
-        return [events.SessionStarted(session=self._shown)]
+        return [events.SessionStarted(session=self._shown, client_event_id=self._start_id)]
 
     def hears(self, place: Place, event: Struct) -> bool:
         """See ``Adapter``: a call's data channel carries what its configuration allows."""
@@ -96,9 +100,9 @@ class LiveAdapter:
             return False
         return not self._leg or self._channel.gives(str(event.__struct_config__.tag))
 
-    def refusal(self, code: str, message: str) -> Struct:
+    def refusal(self, error: Refusal) -> Struct:
         """See ``Adapter``."""
-        return events.refusal(RequestError(code, message), None)
+        return events.refusal(error)
 
     def unpack(self, raw: bytes) -> Raw:
         """See ``Adapter``."""

@@ -129,7 +129,7 @@ class SessionClosed(_Answer, kw_only=True, tag="session.closed"):
     usage: Usage
 
 
-def refusal(error: RequestError | ServiceError, event_id: str | None) -> Error:
+def refusal(error: RequestError | ServiceError, event_id: str | None = None) -> Error:
     """Tells a client why its event, named by its ``event_id``, was not taken."""
     code = "invalid_audio" if error.param == "audio" else error.code
     body = ErrorBody(

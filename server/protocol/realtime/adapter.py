@@ -21,7 +21,7 @@ from server.conversation import Item
 from server.happenings import Happening
 from server.heard import LONGEST
 from server.protocol import bounds
-from server.protocol.adapter import Place
+from server.protocol.adapter import Place, Refusal
 from server.protocol.event import ServerEvent
 from server.protocol.names import LocalNames
 from server.protocol.realtime import client_events as client
@@ -123,7 +123,7 @@ class RealtimeAdapter:
                 event_id = given
             return self._act(convert(fields, client.ClientEvent), event_id)
         except RequestError as error:
-            return [_refusal(error, event_id)]
+            return [events.refusal(error, event_id)]
 
     def pump(self) -> bool:
         """See ``Adapter``."""
@@ -133,9 +133,9 @@ class RealtimeAdapter:
         """See ``Adapter``: everybody hears everything."""
         return True
 
-    def refusal(self, code: str, message: str) -> ServerEvent:
+    def refusal(self, error: Refusal) -> ServerEvent:
         """See ``Adapter``."""
-        return _refusal(RequestError(code, message), None)
+        return events.refusal(error)
 
     def unpack(self, raw: bytes) -> Raw:
         """See ``Adapter``."""
@@ -312,7 +312,7 @@ class RealtimeAdapter:
         self._follow_format()
         param = effect.param_of(refused.param)
         error = RequestError("invalid_value", f"Invalid '{param}': {refused.message}.", param)
-        return _refusal(error, event_id)
+        return events.refusal(error, event_id)
 
     def _begin(self, started: happen.ReplyStarted) -> ServerEvent:
         sounds = started.modality == "audio" and not self._paced
@@ -335,15 +335,3 @@ class RealtimeAdapter:
             format=self._format or output.format,
             voice=output.voice if own else self._voice_names.get(used, used),
         )
-
-
-def _refusal(error: RequestError, event_id: str | None) -> ServerEvent:
-    return events.Error(
-        error=events.ErrorBody(
-            type="invalid_request_error",
-            code=error.code,
-            message=error.message,
-            param=error.param,
-            event_id=event_id,
-        )
-    )

@@ -9,12 +9,12 @@ from typing import Literal
 
 from msgspec import UNSET, Struct, UnsetType
 
+from server.errors import ErrorType, ServiceError
 from server.protocol.event import ServerEvent
 from server.protocol.realtime.items import WireItem
 from server.protocol.realtime.response_object import Response
 from server.protocol.realtime.session_object import SessionObject
-
-ErrorType = Literal["invalid_request_error", "server_error"]
+from server.requests import RequestError
 
 
 class ErrorBody(Struct, frozen=True, kw_only=True):
@@ -253,3 +253,15 @@ class OutputBufferStopped(ServerEvent, kw_only=True, tag="output_audio_buffer.st
 
 class OutputBufferCleared(ServerEvent, kw_only=True, tag="output_audio_buffer.cleared"):
     response_id: str
+
+
+def refusal(error: RequestError | ServiceError, event_id: str | None = None) -> Error:
+    """Tells a client why what it asked for, in its event ``event_id``, was not done."""
+    body = ErrorBody(
+        type=error.type if isinstance(error, ServiceError) else "invalid_request_error",
+        code=error.code,
+        message=error.message,
+        param=error.param,
+        event_id=event_id,
+    )
+    return Error(error=body)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from server import happenings as happen
+from server.errors import ErrorType
 from server.happenings import Happening
 from server.protocol.event import ServerEvent
 from server.protocol.realtime import events
 from server.protocol.realtime.items import to_wire
 
-_FAREWELLS: dict[str, tuple[events.ErrorType, str, str]] = {
+_FAREWELLS: dict[str, tuple[ErrorType, str, str]] = {
     "session_expired": (
         "invalid_request_error",
         "session_expired",

@@ -70,7 +70,7 @@ class Calls:
             addresses,
             settings.limits.setup,
             received=lambda message: stay.receive(message, peer.events),
-            refused=lambda code, message: stay.refuse(peer.events, code, message),
+            refused=lambda error: stay.refuse(peer.events, error),
         )
         try:
             if offer.channel:

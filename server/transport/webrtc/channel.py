@@ -14,10 +14,14 @@ from typing import TYPE_CHECKING
 import msgspec
 import structlog
 
+from server.errors import unavailable
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from aiortc import RTCDataChannel
+
+    from server.errors import ServiceError
 
 _WAITING = 256
 """Messages that may wait for the channel to open."""
@@ -40,7 +44,7 @@ class EventChannel:
     Args:
         max_message: the longest message the caller takes, in bytes; 0 for any.
         received: called with each text message.
-        refused: called with a code and a message where an event cannot be sent; has them sent.
+        refused: called where an event cannot be sent; has that told.
         closed: called once with a reason when the channel cannot go on.
     """
 
@@ -48,7 +52,7 @@ class EventChannel:
         self,
         max_message: int,
         received: Callable[[str], None],
-        refused: Callable[[str, str], None],
+        refused: Callable[[ServiceError], None],
         closed: Callable[[str], None],
     ) -> None:
         self._max_message = max_message
@@ -112,7 +116,7 @@ class EventChannel:
             log.warning("event too long for the caller", kind=kind, size=size)
             # Stands in the place of the event: nobody waits for it in vain.
             message = f"{kind}: left out; {size} bytes, and this connection carries"
-            self._refused("event_too_large", f"{message} {self._max_message}.")
+            self._refused(unavailable("event_too_large", f"{message} {self._max_message}."))
         elif channel.bufferedAmount + size > _BUFFERED:
             log.warning("caller does not read its events", unread=channel.bufferedAmount)
             self._closed("failed")

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from aiortc.mediastreams import MediaStreamTrack
 
     from engine.contract import Samples
+    from server.errors import ServiceError
     from server.transport.leg import Frame
 
 _SILENCE = 8.0
@@ -46,7 +47,7 @@ class Peer:
         addresses: local addresses to offer it.
         setup_timeout: seconds from the answer to a connected call with an open channel.
         received: called with each event the caller sends.
-        refused: called with a code and a message where an event cannot be sent to it.
+        refused: called where an event cannot be sent to it.
     """
 
     def __init__(
@@ -55,7 +56,7 @@ class Peer:
         addresses: Sequence[str],
         setup_timeout: float,
         received: Callable[[str], None],
-        refused: Callable[[str, str], None],
+        refused: Callable[[ServiceError], None],
     ) -> None:
         self._offer = offer
         self._addresses = addresses
