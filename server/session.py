@@ -76,7 +76,7 @@ class Session:
         self.conversation = Conversation()
         self.items = Items(self.conversation, tell, self._share_context, info)
         self.muted = False
-        """Whether everybody hears silence instead of the caller."""
+        """Whether the engine hears silence instead of the caller; who watches hears the caller."""
         self.ended = False
         self.heard = 0.0  # seconds of the caller's sound
         self._engine = engine
@@ -106,11 +106,11 @@ class Session:
 
     def hear(self, pcm: Samples) -> int:
         """Offers the caller's sound at ``info.input_rate``; returns the room that is left."""
+        if self._live and not self.ended:
+            self._tell(happen.Heard(pcm=pcm))
         if self.muted:
             pcm = np.zeros_like(pcm)
         self._listening.hear(pcm)
-        if self._live and not self.ended:
-            self._tell(happen.Heard(pcm=pcm))
         self.heard += len(pcm) / self.info.input_rate
         with contextlib.suppress(contract.SessionEnded):
             return self._engine.hear(pcm)
