@@ -25,6 +25,7 @@ usage: parley COMMAND [options]
   parley bench turns     measure how fast turns are answered on this machine
   parley bench sockets   measure what a session over a WebSocket costs, beside a bare echo
   parley bench ticks     measure whether one clock serves many duplex callers in time
+  parley bench duplex    measure how many callers stream both ways in time, beside a bare server
 """
 
 
@@ -122,6 +123,12 @@ def _bench_sockets(arguments: Sequence[str]) -> int:
     return sockets.main(arguments)
 
 
+def _bench_duplex(arguments: Sequence[str]) -> int:
+    from server.bench import duplex
+
+    return duplex.main(arguments)
+
+
 def _bench_ticks(arguments: Sequence[str]) -> int:
     from server.bench import ticks
 
@@ -144,4 +151,5 @@ _COMMANDS: dict[tuple[str, ...], Callable[[Sequence[str]], int]] = {
     ("bench", "turns"): _bench_turns,
     ("bench", "sockets"): _bench_sockets,
     ("bench", "ticks"): _bench_ticks,
+    ("bench", "duplex"): _bench_duplex,
 }

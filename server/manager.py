@@ -114,7 +114,6 @@ class Manager:
             ServiceError: the session cannot be had (400), the caller had as much as is allowed
                 (429), no place is free, or the service is not ready or going down.
         """
-        self._arriving += 1
         try:
             allowance = self._allowances.start(caller, time.monotonic_ns())
             try:
@@ -125,8 +124,6 @@ class Manager:
         except ServiceError as error:
             self._metrics.refused(error.code)
             raise
-        finally:
-            self._arriving -= 1
 
     def find(self, call_id: str, caller: Caller = HERE) -> Stay | None:
         """The call of that id, while it runs, if it is one that ``caller`` reaches."""
@@ -153,7 +150,7 @@ class Manager:
             raise unavailable("server_draining", "the server is going down; call again later")
         if not self.ready:
             raise self._not_ready()
-        if self.sessions + self._arriving > self.capacity:
+        if self.sessions + self._arriving >= self.capacity:
             raise unavailable(
                 "server_busy",
                 f"all {self.capacity} places are taken; call again later",
@@ -161,6 +158,7 @@ class Manager:
             )
         session_id = new_id("sess")
         opening = self._opened(open_, session_id, leg)
+        self._arriving += 1
         try:
             with structlog.contextvars.bound_contextvars(session=session_id):
                 engine = await self.engine.open()
@@ -169,6 +167,8 @@ class Manager:
             raise unavailable("server_busy", message, busy.retry_after) from None
         except EngineUnavailable:
             raise self._not_ready() from None
+        finally:
+            self._arriving -= 1
         stay = Stay(
             session_id,
             engine,

@@ -1,10 +1,17 @@
-"""What a bench ran on: cores, load, and the CPU time that a hypervisor took meanwhile."""
+"""What a bench ran on, and what its processes took: cores, load, CPU, memory, stolen time."""
 
 from __future__ import annotations
 
+import asyncio
 import os
 import platform
+import sys
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
+
+_TICKS = os.sysconf("SC_CLK_TCK")
+_PATIENCE = 60.0
 
 
 def announce() -> None:
@@ -14,7 +21,7 @@ def announce() -> None:
 
 def conclude(before: list[int]) -> None:
     """Prints the load, and how much CPU time was stolen since :func:`cpu_times` gave ``before``."""
-    print(f"stolen CPU time {100 * _stolen(before, cpu_times()):.1f} %, {_load()}")
+    print(f"stolen CPU time {100 * stolen(before, cpu_times()):.1f} %, {_load()}")
 
 
 def cpu_times() -> list[int]:
@@ -22,11 +29,64 @@ def cpu_times() -> list[int]:
     return [int(x) for x in Path("/proc/stat").read_text().splitlines()[0].split()[1:9]]
 
 
-def _load() -> str:
-    return "load average {:.1f} {:.1f} {:.1f}".format(*os.getloadavg())
-
-
-def _stolen(before: list[int], after: list[int]) -> float:
+def stolen(before: list[int], after: list[int]) -> float:
     """Share of CPU time that the hypervisor took."""
     passed = [now - then for then, now in zip(before, after, strict=True)]
     return passed[7] / max(1, sum(passed))
+
+
+@asynccontextmanager
+async def started(*command: str) -> AsyncIterator[tuple[str, int]]:
+    """A server in a process of its own, which prints its URL last on a line when it is ready.
+
+    Gives its URL and process id.
+    """
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-P", *command, stdout=asyncio.subprocess.PIPE
+    )
+    assert process.stdout is not None
+    try:
+        async with asyncio.timeout(_PATIENCE):
+            line = await process.stdout.readline()
+        yield line.decode().split()[-1], process.pid
+    finally:
+        process.terminate()
+        await process.wait()
+
+
+def parley(engine: str) -> tuple[str, ...]:
+    """The command of a ``parley serve`` with the simulated engine of options ``engine``, JSON."""
+    command = ("-c", "import sys; from server.cli import main; sys.exit(main())", "serve")
+    told = ("--engine.name", "simulated", "--engine.options", engine)
+    return (*command, "--log-level", "warning", "--port", "0", *told)
+
+
+def family(pid: int) -> Iterator[int]:
+    """The process and its children."""
+    yield pid
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        for child in (task / "children").read_text().split():
+            yield from family(int(child))
+
+
+def cpu(pid: int) -> float:
+    """Seconds of CPU that a process has used (proc(5), ``stat``)."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / _TICKS
+
+
+def memory(pid: int) -> int:
+    """Bytes of a process that are in memory."""
+    status = Path(f"/proc/{pid}/status").read_text()
+    return 1024 * int(status.partition("VmRSS:")[2].split()[0])
+
+
+def pin(pid: int, core: int) -> None:
+    """Has all threads of a process run on one core, and those that they start."""
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        with suppress(ProcessLookupError):
+            os.sched_setaffinity(int(task.name), {core})
+
+
+def _load() -> str:
+    return "load average {:.1f} {:.1f} {:.1f}".format(*os.getloadavg())

@@ -12,11 +12,8 @@ import argparse
 import asyncio
 import base64
 import json
-import os
-import sys
 import time
-from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -34,8 +31,6 @@ WARM = 3.0
 """Seconds that are not counted."""
 BUDGET = 3.0
 """CPU of the service, in that of the echo."""
-_TICKS = os.sysconf("SC_CLK_TCK")
-_PATIENCE = 60.0
 _ENGINE = {"replies": "by_itself", "threshold": 0.0, "input_rate": 24_000}
 """Echoes all it hears, at the rate of the wire: what is measured is the way, not a resampler."""
 
@@ -111,38 +106,11 @@ def main(arguments: Sequence[str]) -> int:
 
 
 async def _bench(sessions: int, seconds: float) -> tuple[Result, Result]:
-    async with _started("-m", "server.bench.sockets") as (url, pid):
+    async with machine.started("-m", "server.bench.sockets") as (url, pid):
         echo = await _measure("bare echo", url, pid, sessions, seconds)
-    serve = ("-c", "import sys; from server.cli import main; sys.exit(main())", "serve")
-    flags = (
-        "--log-level",
-        "warning",
-        "--port",
-        "0",
-        "--engine.name",
-        "simulated",
-        "--engine.options",
-        json.dumps(_ENGINE),
-    )
-    async with _started(*serve, *flags) as (url, pid):
+    async with machine.started(*machine.parley(json.dumps(_ENGINE))) as (url, pid):
         parley = await _measure("parley", url, pid, sessions, seconds)
     return echo, parley
-
-
-@asynccontextmanager
-async def _started(*command: str) -> AsyncIterator[tuple[str, int]]:
-    """A server in a process of its own, which prints its URL last on a line when it is ready."""
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, "-P", *command, stdout=asyncio.subprocess.PIPE
-    )
-    assert process.stdout is not None
-    try:
-        async with asyncio.timeout(_PATIENCE):
-            line = await process.stdout.readline()
-        yield line.decode().split()[-1], process.pid
-    finally:
-        process.terminate()
-        await process.wait()
 
 
 async def _measure(name: str, url: str, pid: int, sessions: int, seconds: float) -> Result:
@@ -206,19 +174,8 @@ async def _read(ws: ClientWebSocketResponse, caller: Caller) -> None:
 
 
 def _cpu(pid: int) -> float:
-    """Seconds of CPU that the process and its children have used (proc(5), ``stat``)."""
-    ticks = 0
-    for each in _family(pid):
-        fields = Path(f"/proc/{each}/stat").read_text().rpartition(")")[2].split()
-        ticks += int(fields[11]) + int(fields[12])
-    return ticks / _TICKS
-
-
-def _family(pid: int) -> Iterator[int]:
-    yield pid
-    for task in Path(f"/proc/{pid}/task").iterdir():
-        for child in (task / "children").read_text().split():
-            yield from _family(int(child))
+    """Seconds of CPU that the process and its children have used."""
+    return sum(map(machine.cpu, machine.family(pid)))
 
 
 async def _echo() -> None:

@@ -15,11 +15,11 @@ from tests.conftest import Tell
 from tests.serving import COMMAND
 
 
-def bench(tell: Tell, folder: Path, *arguments: str) -> Any:
+def bench(tell: Tell, folder: Path, *arguments: str, timeout: float = 180) -> Any:
     """Runs ``parley bench``; tells what it printed, and returns what it wrote."""
     results = folder / "results.json"
     command = [str(COMMAND), "bench", *arguments, "--json", str(results)]
-    ran = subprocess.run(command, capture_output=True, text=True, timeout=180, check=False)
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=timeout, check=False)
     assert results.exists(), ran.stderr
     tell(ran.stdout)
     return json.loads(results.read_text())
@@ -32,6 +32,25 @@ def test_a_session_over_a_socket_costs_a_few_bare_echoes(tell: Tell, tmp_path: P
     assert parley["missing"] == 0
     assert told["ratio"] <= 2 * sockets.BUDGET
     assert parley["p50"] - echo["p50"] < 0.1
+
+
+@pytest.mark.timeout(200)
+@pytest.mark.parametrize("protocol", ["live", "realtime"])
+def test_callers_who_stream_both_ways_hear_their_own(
+    tell: Tell, tmp_path: Path, protocol: str
+) -> None:
+    told = bench(tell, tmp_path, "duplex", "--ramp", "8", "--seconds", "2", "--protocol", protocol)
+    parley = next(level for level in told["levels"] if level["server"] == "parley")
+    assert parley["lost"] == parley["errors"] == parley["wrong"] == parley["blocked"] == 0
+    assert parley["frames"] >= 8 * 15
+    assert any(level["server"] == "bare" for level in told["levels"])
+
+
+@pytest.mark.full
+@pytest.mark.timeout(400)
+def test_a_ramp_of_a_minute(tell: Tell, tmp_path: Path) -> None:
+    told = bench(tell, tmp_path, "duplex", "--ramp", "8,16,32,64", "--seconds", "5", timeout=380)
+    assert told["verdict"]["clean"] >= 8
 
 
 @pytest.mark.weights
