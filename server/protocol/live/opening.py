@@ -42,6 +42,7 @@ class Opening(Struct, frozen=True):
     shown: Resource
     settings: SessionSettings
     terms: Terms
+    event_id: str | None
     live = True
 
     def playout(self) -> Playout:
@@ -59,11 +60,11 @@ class Opening(Struct, frozen=True):
         """See ``Opening``."""
         for message in self.config.input:
             session.conversation.add(message.item())
-        return LiveAdapter(session, self.shown, leg=self.terms.leg)
+        return LiveAdapter(session, self.shown, self.event_id, leg=self.terms.leg)
 
 
-def wanted(config: Config) -> Callable[[str, Terms], Opening]:
-    """Opens the session of a request once its id and the terms are known.
+def wanted(config: Config, event_id: str | None = None) -> Callable[[str, Terms], Opening]:
+    """Opens the session of a request, or of the event ``event_id``, once id and terms are known.
 
     It raises RequestError where the session cannot be.
     """
@@ -83,7 +84,7 @@ def wanted(config: Config) -> Callable[[str, Terms], Opening]:
             tools=(DELEGATE,) if info.can.tools else (),
         )
         shown = _shown(config, settings, id, terms, name or names.local_voice(""))
-        return Opening(config, shown, settings, terms)
+        return Opening(config, shown, settings, terms, event_id)
 
     return open_
 
