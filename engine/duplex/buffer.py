@@ -1,9 +1,10 @@
 """A caller's sound between the network, which is not even, and the tick, which is.
 
 Sound waits until two frames are there, so that a late packet does no harm; it is then taken a frame
-at a time, until it has run out. So many wait at most; beyond these the oldest goes, since a
-model that listens live must not fall behind. What is too little to be waited for (the last of a
-caller who has gone quiet) is taken as it is, filled up with silence. Pure.
+at a time, until it has run out. Four frames wait at most, where nothing else is said; beyond these
+the oldest goes, since a model that listens live must not fall behind. What is too little to be
+waited for (the last of a caller who has gone quiet) is taken as it is, filled up with silence.
+Pure.
 """
 
 from __future__ import annotations
@@ -48,13 +49,13 @@ class Buffer:
         if not isinstance(entry, np.ndarray):
             self._orders.append((self.offered, entry))
             return
-        samples = len(entry)
-        self._sounds.append(entry)
-        self.offered += samples
-        self.held += samples
-        if self.held > self._capacity:
-            self.dropped += self.held - self._capacity
-            self._take(self.held - self._capacity, None)
+        if samples := len(entry):
+            self._sounds.append(entry)
+            self.offered += samples
+            self.held += samples
+            if self.held > self._capacity:
+                self.dropped += self.held - self._capacity
+                self._take(self.held - self._capacity, None)
 
     def fill(self, frame: Samples, *, listens: bool = True) -> list[Order]:
         """Takes a tick's share: sound into ``frame``, else silence, and the orders behind it.

@@ -45,6 +45,10 @@ if TYPE_CHECKING:
 _STEADY = 60.0
 """Seconds after a fault during which another one is the last."""
 _RETRY_AFTER = 1.0
+_YOUNG = 50_000
+"""Objects that the garbage collector lets come to be before it looks at them: more than the frames
+of a tick. At its own 700 those frames would grow old in its eyes, and about once a second it would
+look through all that was ever imported, for longer than a tick."""
 _PATIENCE = 5.0
 """Seconds that a tick has to end when the loop is stopped."""
 
@@ -108,6 +112,7 @@ class Loop:
         self._built: asyncio.Future[None] = self._events.create_future()
         self._gone: asyncio.Future[None] = self._events.create_future()
         self._over.clear()
+        gc.set_threshold(_YOUNG)
         self._thread = threading.Thread(target=self._main, name="duplex", daemon=True)
         self._thread.start()
         await self._built
@@ -253,7 +258,7 @@ class Loop:
             run[seat.slot] = listens = batch.primed(seat.slot)
             orders.append(seat.fill(batch.pcm[seat.slot], listens=listens))
         batch.tick(run)
-        due, sane = (batch.due & batch.sane & run).tolist(), batch.sane.tolist()
+        runs, sane, due = run.tolist(), batch.sane.tolist(), (run & batch.sane & batch.due).tolist()
         levels, tokens = rms(batch.heard).tolist(), batch.tokens[:, 0].tolist()
         frames = []
         for seat, given in zip(seats, orders, strict=True):
@@ -262,7 +267,7 @@ class Loop:
             frames.append((seat.listener, Frame(skipped, given, pcm, levels[slot], tokens[slot])))
         self._tell(partial(_hand_out, frames))
         for seat in seats:
-            if run[seat.slot]:
+            if runs[seat.slot]:
                 self._account(seat, sane=sane[seat.slot])
 
     def _account(self, seat: Seat, *, sane: bool) -> None:

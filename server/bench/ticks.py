@@ -19,11 +19,11 @@ import msgspec
 import numpy as np
 
 from engine import registry
-from engine.contract import Close, EngineSession, ReplyAudio, Samples, Settings
+from engine.contract import Engine, EngineError, EngineSession, ReplyAudio, Samples, Settings
 from server import logs
 from server.bench import machine
 
-RATE, FRAME, PIECE = 24_000, 1920, 480
+RATE, FRAME, PIECE = 16_000, 1280, 320
 """Samples per second, tick and piece."""
 BUDGET = 0.015
 """Seconds that a tick may begin late, p99."""
@@ -37,34 +37,27 @@ class Ear:
 
     def __init__(self, session: EngineSession, number: int) -> None:
         own = np.arange(PIECE) + number * PIECE
-        self._session = session
-        self._piece = (0.1 + own / 2**24).astype(np.float32)
-        self._bytes = self._piece.tobytes()
-        self.frames = self.sent = self.came = self.wrong = 0
-        self.last, self.gaps = 0.0, list[float]()
-
-    def say(self) -> None:
-        """The next 20 ms."""
-        self._session.hear(self._piece)
-        self.sent += PIECE
+        self.piece = (0.1 + own / 2**24).astype(np.float32)
+        self.hear, self._events = session.hear, session.events
+        self._frame = self.piece.tobytes() * (FRAME // PIECE)
+        self.came = self.wrong = 0
+        self.times: list[float] = []
+        """When each frame was read."""
 
     async def listen(self) -> None:
         """Reads the session to its end."""
-        async for event in self._session.events():
+        async for event in self._events():
             if isinstance(event, ReplyAudio):
-                now = time.monotonic()
-                self.gaps.append(now - self.last)
-                self.last = now
-                self.frames += 1
-                self._check(event.pcm)
+                self.times.append(time.monotonic())
+                if not self.came % PIECE and event.pcm.tobytes() == self._frame:
+                    self.came += FRAME
+                elif event.pcm.any():
+                    self._compare(event.pcm[event.pcm != 0.0])
 
-    def _check(self, pcm: Samples) -> None:
-        """Compares a frame with what is to come next, silence left out."""
-        at = self.came % PIECE
-        if at or pcm.tobytes() != self._bytes * (FRAME // PIECE):
-            pcm = pcm[pcm != 0.0]
-            due = np.resize(np.roll(self._piece, -at), len(pcm))
-            self.wrong += not np.array_equal(pcm, due)
+    def _compare(self, pcm: Samples) -> None:
+        """Compares what a frame holds beside silence with what is to come next."""
+        due = np.resize(np.roll(self.piece, -(self.came % PIECE)), len(pcm))
+        self.wrong += not np.array_equal(pcm, due)
         self.came += len(pcm)
 
 
@@ -95,11 +88,12 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
 def main(arguments: Sequence[str]) -> int:
     """Runs the bench; returns 1 where a tick was late, or a frame was not its session's own."""
     parser = argparse.ArgumentParser(prog="parley bench ticks", description=__doc__)
-    parser.add_argument("--sessions", type=int, default=1000)
-    parser.add_argument("--seconds", type=float, default=60.0)
+    parser.add_argument("--sessions", type=int, default=1000, help="sessions at once")
+    parser.add_argument("--seconds", type=float, default=60.0, help="seconds that they speak")
     parser.add_argument(
         "--tick-cost",
-        default="0,0",
+        type=_cost,
+        default=(0.0, 0.0),
         metavar="BASE,EACH",
         help="seconds that the simulated device takes for a tick, and for each session more",
     )
@@ -109,8 +103,22 @@ def main(arguments: Sequence[str]) -> int:
     os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
     machine.announce()
     before = machine.cpu_times()
-    cost = [float(seconds) for seconds in given.tick_cost.split(",")]
-    result = asyncio.run(_bench(given.sessions, given.seconds, cost))
+    options = {
+        "replies": "by_itself",
+        "tick": FRAME,
+        "tick_cost": given.tick_cost,
+        "input_rate": RATE,
+        "output_rate": RATE,
+        "capacity": given.sessions,
+        "ahead": given.seconds + _PATIENCE,
+        "room": _PATIENCE,
+    }
+    engine = registry.create("simulated", options, own_process=False)
+    try:
+        result = asyncio.run(_bench(engine, given.sessions, given.seconds))
+    except EngineError as problem:
+        print(f"parley: {problem}")
+        return 1
     _show(result)
     machine.conclude(before)
     if given.json:
@@ -118,41 +126,41 @@ def main(arguments: Sequence[str]) -> int:
     return 1 if result.late or result.wrong or result.missing else 0
 
 
-async def _bench(sessions: int, seconds: float, cost: list[float]) -> Result:
-    options = {
-        "replies": "by_itself",
-        "tick": FRAME,
-        "tick_cost": cost,
-        "input_rate": RATE,
-        "output_rate": RATE,
-        "capacity": sessions,
-        "ahead": seconds + _PATIENCE,
-    }
-    engine = registry.create("simulated", options, own_process=False)
+def _cost(text: str) -> tuple[float, float]:
+    base, each = text.split(",")
+    return float(base), float(each)
+
+
+async def _bench(engine: Engine, sessions: int, seconds: float) -> Result:
     await engine.start()
-    opened = await asyncio.gather(*(engine.open() for _ in range(sessions)))
-    ears = [Ear(session, number) for number, session in enumerate(opened)]
-    listening = asyncio.gather(*(ear.listen() for ear in ears))
-    for session in opened:
-        session.order(Settings(id="first"))
-    await _until(lambda: all(ear.frames >= _WARM for ear in ears))
-    for ear in ears:
-        ear.gaps.clear()
-    figures, began, used = engine.figures(), time.monotonic(), time.process_time()
-    await _talk(ears, seconds)
-    took, used = time.monotonic() - began, time.process_time() - used
-    await _until(lambda: all(ear.came >= ear.sent for ear in ears))
-    after = engine.figures()
-    for session in opened:
-        session.order(Close())
+    try:
+        opened = await asyncio.gather(*(engine.open() for _ in range(sessions)))
+        ears = [Ear(session, number) for number, session in enumerate(opened)]
+        listening = asyncio.gather(*(ear.listen() for ear in ears))
+        for session in opened:
+            session.order(Settings(id="first"))
+        result = await _measure(engine, ears, seconds)
+    finally:
+        await engine.stop()
     await listening
-    await engine.stop()
-    gaps = np.concatenate([ear.gaps for ear in ears])
+    return result
+
+
+async def _measure(engine: Engine, ears: Sequence[Ear], seconds: float) -> Result:
+    await _until(lambda: all(len(ear.times) >= _WARM for ear in ears))
+    for ear in ears:
+        ear.times.clear()
+    before, began, used = engine.figures(), time.monotonic(), time.process_time()
+    said = await _talk(ears, seconds)
+    took, used = time.monotonic() - began, time.process_time() - used
+    await _until(lambda: all(ear.came >= said for ear in ears))
+    after = engine.figures()
+    gaps = np.concatenate([np.diff(ear.times) for ear in ears])
     return Result(
-        sessions=sessions,
+        sessions=len(ears),
         seconds=took,
-        ticks=int(after["ticks"] - figures["ticks"]),
-        late=int(after["ticks_skipped"] - figures["ticks_skipped"]),
+        ticks=int(after["ticks"] - before["ticks"]),
+        late=int(after["ticks_skipped"] - before["ticks_skipped"]),
         lateness_p50=after["tick_late_p50_seconds"],
         lateness_p99=after["tick_late_p99_seconds"],
         lateness_max=after["tick_late_max_seconds"],
@@ -161,19 +169,20 @@ async def _bench(sessions: int, seconds: float, cost: list[float]) -> Result:
         cores=used / took,
         gap_p99=float(np.percentile(gaps, 99)),
         gap_max=float(gaps.max()),
-        frames=sum(ear.frames for ear in ears),
+        frames=sum(len(ear.times) for ear in ears),
         wrong=sum(ear.wrong for ear in ears),
-        missing=sum(ear.sent - ear.came for ear in ears) / RATE,
+        missing=sum(said - ear.came for ear in ears) / RATE,
     )
 
 
-async def _talk(ears: Sequence[Ear], seconds: float) -> None:
-    """All say a piece whenever one is due."""
-    began = time.monotonic()
-    for piece in range(round(seconds * RATE / PIECE)):
+async def _talk(ears: Sequence[Ear], seconds: float) -> int:
+    """All say a piece whenever one is due; returns the samples that each has said."""
+    began, pieces = time.monotonic(), round(seconds * RATE / PIECE)
+    for piece in range(pieces):
         await asyncio.sleep(max(0.0, began + piece * PIECE / RATE - time.monotonic()))
         for ear in ears:
-            ear.say()
+            ear.hear(ear.piece)
+    return pieces * PIECE
 
 
 async def _until(true: Callable[[], bool]) -> None:

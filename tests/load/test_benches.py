@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from engine.weights import Paths
-from server.bench import sockets, turns
+from server.bench import sockets, ticks, turns
 from tests.conftest import Tell
 from tests.serving import COMMAND
 
@@ -63,3 +63,18 @@ def test_turns_are_answered_in_time(weights: Paths, tell: Tell, tmp_path: Path) 
     assert whole["unanswered"] == paused["unanswered"] == whole["early"] == 0
     assert whole["median"] <= 2 * turns.MEDIAN_BUDGET
     assert whole["p95"] <= 2 * turns.P95_BUDGET
+
+
+def test_each_caller_of_one_clock_hears_itself(tell: Tell, tmp_path: Path) -> None:
+    few = ("--sessions", "100", "--seconds", "3", "--tick-cost", "0.005,0.00005")
+    told = bench(tell, tmp_path, "ticks", *few)
+    assert told["wrong"] == told["missing"] == 0
+    assert told["frames"] >= 100 * (told["ticks"] + told["late"] - 2) > 0
+    assert told["took_p50"] >= 0.01
+
+
+@pytest.mark.full
+def test_a_thousand_callers_are_served_in_time_on_one_core(tell: Tell, tmp_path: Path) -> None:
+    told = bench(tell, tmp_path, "ticks")
+    assert told["wrong"] == told["missing"] == told["late"] == 0
+    assert told["lateness_p99"] <= 2 * ticks.BUDGET
