@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from server.playout import RECENT
-from server.protocol.live.timeline import InputTimeline, OutputTimeline, Words
+from server.protocol.live.timeline import PAUSE, InputTimeline, OutputTimeline, Words
 
 RATE = 24_000
 
@@ -134,7 +134,7 @@ def test_what_was_to_be_said_in_replies_that_never_sound_does_not_pile_up() -> N
 
 
 steps = st.lists(
-    st.tuples(st.sampled_from(["hear", "begin", "stop", "words"]), st.integers(0, 20_000)),
+    st.tuples(st.sampled_from(["hear", "pause", "begin", "stop", "words"]), st.integers(0, 20_000)),
     max_size=40,
 )
 
@@ -143,29 +143,63 @@ steps = st.lists(
 def test_a_callers_words_lie_behind_the_last_ones_and_before_now(
     happened: list[tuple[str, int]],
 ) -> None:
-    line, told, turn = InputTimeline(RATE), [], 0
+    line, told, turn, heard, paused = InputTimeline(RATE), [], 0, 0, 0
     for what, size in happened:
+        at = max(0, ms(heard) - size % 500)
         if what == "hear":
-            line.hear(size)
+            heard += size
+            line.hear(size, ms(heard) + paused)
+        elif what == "pause":
+            paused += size
         elif what == "begin":
             turn += 1
-            line.begin(f"item_{turn}", max(0, line.ms - size % 500))
+            line.begin(f"item_{turn}", at)
         elif what == "stop":
-            line.stop(f"item_{turn}", max(0, line.ms - size % 500))
+            line.stop(f"item_{turn}", at)
         else:
             told.append(line.words(f"item_{turn}", "so "))
-        assert all(words.end_ms <= line.ms for words in told)
+        assert all(words.end_ms <= line.ms <= ms(heard) + paused for words in told)
     assert all(0 <= words.start_ms <= words.end_ms for words in told)
     assert all(before.end_ms <= after.start_ms for before, after in pairwise(told))
 
 
 def test_words_of_a_turn_lie_within_it() -> None:
     line = InputTimeline(RATE)
-    line.hear(2 * RATE)
+    line.hear(2 * RATE, 2_000)
     line.begin("item_1", 500)
     assert line.words("item_1", "Hello ") == Words("Hello ", 500, 2_000)
-    line.hear(2 * RATE)
+    line.hear(2 * RATE, 4_000)
     line.stop("item_1", 3_000)
     assert line.words("item_1", "there.") == Words("there.", 2_000, 3_000)
     line.begin("item_2", 3_500)
     assert line.words("item_2", "And ") == Words("And ", 3_500, 4_000)
+
+
+def test_words_that_come_late_lie_within_their_own_turn() -> None:
+    line = InputTimeline(RATE)
+    line.hear(4 * RATE, 4_000)
+    for turn, (start, end) in enumerate(((500, 1_500), (2_000, 3_000))):
+        line.begin(f"item_{turn}", start)
+        line.stop(f"item_{turn}", end)
+    assert line.words("item_0", "Hello.") == Words("Hello.", 500, 1_500)
+    assert line.words("item_1", "There?") == Words("There?", 2_000, 3_000)
+
+
+@given(st.integers(0, 60_000), st.integers(0, 60_000), st.integers(1, 2_000))
+def test_sound_after_a_pause_stands_where_it_came(first: int, pause: int, length: int) -> None:
+    line = InputTimeline(1_000)
+    line.hear(length, first + length)
+    assert line.ms == first + length
+    line.hear(length, first + pause + 2 * length)
+    assert line.ms == first + 2 * length + (pause if pause > PAUSE else 0)
+    line.begin("item", 2 * length - 1)
+    assert line.words("item", "Well").start_ms == line.ms - 1
+
+
+@given(st.lists(st.integers(1, 400), min_size=1), st.integers(0, PAUSE))
+def test_an_uneven_network_moves_nothing(pieces: list[int], late: int) -> None:
+    line, now = InputTimeline(1_000), 0
+    for number, piece in enumerate(pieces):
+        now += piece
+        line.hear(piece, now + late * (number % 2))
+    assert line.ms == now

@@ -198,7 +198,7 @@ class LiveAdapter:
             case happen.Sounded():
                 return self._sounded(happening)
             case happen.Heard():
-                self._said.hear(len(happening.pcm))
+                self._said.hear(len(happening.pcm), self._spoken.ms)
                 if self._watched:
                     return [events.ReflectedInput(audio=self._reflected_in.push(happening.pcm))]
             case happen.ReplyText():

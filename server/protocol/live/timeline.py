@@ -12,6 +12,9 @@ from typing import NamedTuple
 
 from server.playout import forget_oldest
 
+PAUSE = 500
+"""Milliseconds without sound that are a pause of the caller's; less is a network's unevenness."""
+
 
 class Words(NamedTuple):
     """``text``, spoken from ``start_ms`` to ``end_ms`` of the session."""
@@ -73,31 +76,40 @@ class OutputTimeline:
 
 
 class InputTimeline:
-    """What the caller says; ``rate`` is in Hz."""
+    """What the caller says; ``rate`` is in Hz.
+
+    Sound follows sound, unless the caller sent none for a while: then it stands where it came.
+    """
 
     def __init__(self, rate: int) -> None:
         self._rate = rate
         self._position = 0
+        self._paused = 0
         self._told = 0
         self._began: dict[str, int] = {}
         self._stopped: dict[str, int] = {}
 
     @property
     def ms(self) -> int:
-        """How much of the caller was heard."""
-        return self._position * 1000 // self._rate
+        """Up to where the caller was heard."""
+        return self._position * 1000 // self._rate + self._paused
 
-    def hear(self, samples: int) -> None:
-        """``samples`` more were heard."""
+    def hear(self, samples: int, now: int) -> None:
+        """``samples`` more were heard, the last of them by ``now``, in ms of the session."""
+        allowed = PAUSE if self._position else 0
         self._position += samples
+        if (behind := now - self.ms) > allowed:
+            self._paused += behind
 
     def begin(self, item: str, at_ms: int) -> None:
-        """The caller begins to say ``item``."""
-        self._began = {item: at_ms}
+        """The caller begins to say ``item``, at ``at_ms`` of the sound that was heard."""
+        self._began[item] = at_ms + self._paused
+        forget_oldest(self._began)
 
     def stop(self, item: str, at_ms: int) -> None:
         """The caller has said ``item``."""
-        self._stopped = {item: at_ms}
+        self._stopped[item] = at_ms + self._paused
+        forget_oldest(self._stopped)
 
     def words(self, item: str, text: str) -> Words:
         """``text`` of ``item`` was understood: said since the last words, and before now."""
