@@ -37,7 +37,10 @@ async def connected(
 
         caller = Caller(send, paced=bool(call_id), rate=SOCKET_RATE)
         async with attended(caller, _read(connection, caller), talks=talks):
-            yield caller
+            try:
+                yield caller
+            finally:  # while it is still read: what is on the way may be more than it holds
+                await connection.close()
 
 
 @asynccontextmanager

@@ -14,11 +14,9 @@ from pathlib import Path
 from types import FunctionType
 from typing import Any
 
-import msgspec
 import numpy as np
 import pytest
 import torch
-from sentencepiece import SentencePieceProcessor
 
 from engine import registry
 from engine.contract import (
@@ -36,15 +34,13 @@ from engine.contract import (
     Settings,
 )
 from engine.duplex import session
-from engine.duplex.load import TOKENIZER
-from engine.duplex.shapes import Shape
 from engine.duplex.slots import Slots
 from engine.outbox import Outbox
 from tests.contract import test_by_itself, test_life, test_stream
 from tests.contract.caller import Caller
 from tests.contract.cases import Case
 from tests.contract.conftest import Call, running
-from tests.duplex.tiny import BIG_BOOKS, PERSONA, SHAPE, write
+from tests.duplex.tiny import BIG_BOOKS, PERSONA, SHAPE, with_words
 
 pytestmark = [pytest.mark.asyncio(loop_scope="session")]
 
@@ -65,13 +61,6 @@ class Random(Case):
     def clocked(self) -> bool:
         """See ``Case``."""
         return True
-
-
-def with_words(folder: Path, shape: Shape, *rest: Any, **told: Any) -> Path:
-    """A checkpoint that has a row for each of its tokenizer's words."""
-    pieces = SentencePieceProcessor(model_file=str(write(folder, shape) / TOKENIZER))
-    card = pieces.vocab_size()
-    return write(folder, msgspec.structs.replace(shape, text_card=card), *rest, **told)
 
 
 @pytest.fixture(scope="session")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -16,6 +17,7 @@ from torch import Tensor
 
 from engine.duplex import random_weights
 from engine.duplex.depth import Depth
+from engine.duplex.load import TOKENIZER
 from engine.duplex.options import Choices, Entries
 from engine.duplex.prompt import Prompt
 from engine.duplex.ring import Ring
@@ -150,6 +152,13 @@ def write(
         minloglevel=2,
     )
     return folder
+
+
+def with_words(folder: Path, shape: Shape, *rest: Any, **told: Any) -> Path:
+    """A checkpoint that has a row for each of its tokenizer's words."""
+    pieces = sentencepiece.SentencePieceProcessor(model_file=str(write(folder, shape) / TOKENIZER))
+    card = pieces.vocab_size()
+    return write(folder, msgspec.structs.replace(shape, text_card=card), *rest, **told)
 
 
 def join(slots: Slots, choices: Choices, prompt: Prompt | None = None) -> int | None:
