@@ -97,9 +97,9 @@ def event_of(fields: dict[str, Any]) -> ClientEvent:
         RequestError: it is none; ``param`` names the field.
     """
     kind = fields.get("type")
-    if kind in UNSUPPORTED:
+    if isinstance(kind, str) and kind in UNSUPPORTED:
         raise RequestError("unsupported", f"'{kind}' is not supported here.", "type")
-    if kind not in _KINDS:
+    if not isinstance(kind, str) or kind not in _KINDS:
         raise RequestError("invalid_event", f"Unknown event type; got {kind!r:.80}.", "type")
     event: ClientEvent = convert(fields, ClientEvent)
     return event
