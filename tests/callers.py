@@ -14,7 +14,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 from urllib.parse import urljoin
 
 import numpy as np
@@ -27,6 +27,8 @@ from server.transport.webrtc import stock
 from tests.conformance.strict import StrictClient
 
 if TYPE_CHECKING:
+    from aiortc import RTCDataChannel
+
     from engine.contract import Samples
 
 SOCKET_RATE = 24_000
@@ -67,12 +69,26 @@ class Microphone:
         return np.pad(said, (0, self._frame - len(said)))
 
 
-class Caller:
+class Strict(Protocol):
+    """Judges a session's events, whatever its protocol."""
+
+    @property
+    def events(self) -> list[dict[str, Any]]:
+        """Those that it saw."""
+
+    def see(self, text: str) -> dict[str, Any]:
+        """Takes the next one off the wire."""
+
+
+Judge = TypeVar("Judge", bound=Strict)
+
+
+class Client(Generic[Judge]):
     """One client in a session.
 
     Args:
         send: sends an event.
-        paced: as :class:`StrictClient` has it.
+        strict: sees what comes.
         rate: Hz, of its microphone.
 
     Attributes:
@@ -83,8 +99,8 @@ class Caller:
 
     peer: RTCPeerConnection
 
-    def __init__(self, send: Send, *, paced: bool, rate: int) -> None:
-        self.strict = StrictClient(paced=paced)
+    def __init__(self, send: Send, strict: Judge, rate: int) -> None:
+        self.strict = strict
         self.microphone = Microphone(rate)
         self.closed: asyncio.Future[int | None] = asyncio.get_running_loop().create_future()
         self.heard: list[tuple[float, Samples]] = []
@@ -99,23 +115,12 @@ class Caller:
         """Sends an event."""
         await self._send({"type": kind, **fields})
 
-    async def update(self, **session: Any) -> dict[str, Any]:
-        """Changes the session; returns it as it is then."""
-        await self.send("session.update", session={"type": "realtime", **session})
-        return dict((await self.event("session.updated"))["session"])
-
-    async def write(self, text: str) -> None:
-        """Adds a typed message of the user."""
-        content = [{"type": "input_text", "text": text}]
-        item = {"type": "message", "role": "user", "content": content}
-        await self.send("conversation.item.create", item=item)
-        await self.event("conversation.item.done")
-
     async def event(self, kind: str, within: float = 15.0) -> dict[str, Any]:
         """The next event of that type behind the last one that was waited for."""
         try:
             async with asyncio.timeout(within):
                 while True:
+                    self.verdict()
                     for at in range(self._passed, len(self.strict.events)):
                         if self.strict.events[at]["type"] == kind:
                             self._passed = at + 1
@@ -127,9 +132,10 @@ class Caller:
             came = [event["type"] for event in self.strict.events[self._passed :]]
             raise AssertionError(f"no {kind} within {within} s; came: {came}") from None
 
-    async def done(self, within: float = 30.0) -> dict[str, Any]:
-        """The next response, when it is done."""
-        return dict((await self.event("response.done", within))["response"])
+    def verdict(self) -> None:
+        """Raises what was wrong with the events so far, if anything was."""
+        if self._failure is not None:
+            raise self._failure
 
     def came(self, text: str) -> None:
         """Takes an event off the wire."""
@@ -147,11 +153,32 @@ class Caller:
         self._arrived.set()
 
     def _check(self) -> None:
-        if self._failure is not None:
-            raise self._failure
         if self.closed.done():
-            code, last = self.closed.result(), self.strict.types[-8:]
+            code, last = self.closed.result(), [e["type"] for e in self.strict.events[-8:]]
             raise AssertionError(f"the connection has ended, with code {code}, after {last}")
+
+
+class Caller(Client[StrictClient]):
+    """One client in a session of Realtime; ``paced`` as :class:`StrictClient` has it."""
+
+    def __init__(self, send: Send, *, paced: bool, rate: int) -> None:
+        super().__init__(send, StrictClient(paced=paced), rate)
+
+    async def update(self, **session: Any) -> dict[str, Any]:
+        """Changes the session; returns it as it is then."""
+        await self.send("session.update", session={"type": "realtime", **session})
+        return dict((await self.event("session.updated"))["session"])
+
+    async def write(self, text: str) -> None:
+        """Adds a typed message of the user."""
+        content = [{"type": "input_text", "text": text}]
+        item = {"type": "message", "role": "user", "content": content}
+        await self.send("conversation.item.create", item=item)
+        await self.event("conversation.item.done")
+
+    async def done(self, within: float = 30.0) -> dict[str, Any]:
+        """The next response, when it is done."""
+        return dict((await self.event("response.done", within))["response"])
 
 
 async def talk(caller: Caller) -> None:
@@ -241,6 +268,20 @@ async def call(url: str, post: Post = posted) -> AsyncIterator[Caller]:
         channel.send(json.dumps(event))
 
     caller = Caller(send, paced=True, rate=TRACK_RATE)
+    async with on_the_line(caller, connection, channel, url, post):
+        await caller.event("session.created")
+        yield caller
+
+
+@asynccontextmanager
+async def on_the_line(
+    caller: Client[Any],
+    connection: RTCPeerConnection,
+    channel: RTCDataChannel,
+    url: str,
+    post: Post,
+) -> AsyncIterator[None]:
+    """Makes a call, and has its caller talk and hear until it ends."""
     caller.peer = connection
     connection.addTrack(_Track(caller.microphone))
     channel.on("message", caller.came)
@@ -251,8 +292,7 @@ async def call(url: str, post: Post = posted) -> AsyncIterator[Caller]:
     )
     try:
         caller.location = await connect(connection, url, post)
-        await caller.event("session.created")
-        yield caller
+        yield
     finally:
         await connection.close()
         await stopped(listening)
@@ -267,7 +307,7 @@ async def connect(connection: RTCPeerConnection, url: str, post: Post = posted) 
     return location
 
 
-async def _listen(track: MediaStreamTrack, caller: Caller) -> None:
+async def _listen(track: MediaStreamTrack, caller: Client[Any]) -> None:
     while True:
         frame = await track.recv()
         assert isinstance(frame, AudioFrame)

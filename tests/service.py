@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -10,7 +10,7 @@ from typing import Any
 from aiohttp import web
 from aiohttp.test_utils import TestClient, TestServer
 
-from engine.simulated import Simulated
+from engine.simulated import create
 from server.access import Access, access_of
 from server.app import create_app
 from server.manager import Manager
@@ -29,11 +29,13 @@ class Service:
 
 
 @asynccontextmanager
-async def service(*, start: bool = True, **settings: Any) -> AsyncIterator[Service]:
-    """A service with ``settings``; ``start``: its engine runs."""
+async def service(
+    *, start: bool = True, simulated: Mapping[str, Any] | None = None, **settings: Any
+) -> AsyncIterator[Service]:
+    """A service with ``settings``; ``start``: its engine, ``simulated`` as that says, runs."""
     chosen = ServerSettings(**{"webrtc_addresses": ("127.0.0.1",), **settings})
     metrics = Metrics()
-    manager = Manager(Simulated({}), chosen, metrics)
+    manager = Manager(create(simulated or {}), chosen, metrics)
     access = access_of(chosen)
     app = create_app(manager, chosen, metrics, access)
     async with TestClient(TestServer(app)) as caller:
