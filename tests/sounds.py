@@ -168,3 +168,17 @@ def _hibari() -> Any:
     from hibari import Hibari
 
     return Hibari()
+
+
+def opus_packets(pcm: Samples) -> list[bytes]:
+    """``pcm``, of 24 kHz, as Opus packets of 20 ms that help to recover the ones before them."""
+    encoder: Any = av.CodecContext.create("libopus", "w")
+    encoder.sample_rate, encoder.layout, encoder.format = 24_000, "mono", "flt"
+    encoder.options = {"application": "voip", "fec": "1", "packet_loss": "10"}
+    packets: list[bytes] = []
+    for start in range(0, len(pcm) - 479, 480):
+        frame = av.AudioFrame(format="flt", layout="mono", samples=480)
+        frame.planes[0].update(pcm[start : start + 480].astype(np.float32).tobytes())
+        frame.sample_rate = 24_000
+        packets += [bytes(packet) for packet in encoder.encode(frame)]
+    return packets

@@ -68,6 +68,7 @@ class Calls:
         peer = Peer(
             offer,
             addresses,
+            stay.session.info.input_rate,
             settings.limits.setup,
             received=lambda message: stay.receive(message, peer.events),
             refused=lambda error: stay.refuse(peer.events, error),

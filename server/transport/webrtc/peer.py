@@ -13,19 +13,19 @@ from typing import TYPE_CHECKING
 
 import structlog
 from aiortc import RTCConfiguration, RTCPeerConnection, RTCSessionDescription
+from aiortc.codecs import get_capabilities
 from aiortc.rtcconfiguration import RTCBundlePolicy
 
-from server.transport.webrtc import receiver, sender, stock
+from server.transport.webrtc import opus, sender, stock
 from server.transport.webrtc.channel import EventChannel
 from server.transport.webrtc.receiver import Receiver
-from server.transport.webrtc.sdp import Offer, OfferError
+from server.transport.webrtc.sdp import Offer, OfferError, with_opus
 from server.transport.webrtc.sender import Sender
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 
     from aiortc import RTCDataChannel
-    from aiortc.mediastreams import MediaStreamTrack
 
     from engine.contract import Samples
     from server.errors import ServiceError
@@ -36,6 +36,8 @@ _SILENCE = 8.0
 consent every 4 to 6 s (RFC 7675 section 5.1), and sends reports more often than that."""
 _CLOSING = 3.0
 
+_OPUS = [codec for codec in get_capabilities("audio").codecs if codec.mimeType == "audio/opus"]
+
 log = structlog.get_logger(__name__)
 
 
@@ -45,6 +47,7 @@ class Peer:
     Args:
         offer: what the caller offered.
         addresses: local addresses to offer it.
+        rate: Hz, at which its sound is heard if Opus can be decoded to it.
         setup_timeout: seconds from the answer to a connected call with an open channel.
         received: called with each event the caller sends.
         refused: called where an event cannot be sent to it.
@@ -54,6 +57,7 @@ class Peer:
         self,
         offer: Offer,
         addresses: Sequence[str],
+        rate: int,
         setup_timeout: float,
         received: Callable[[str], None],
         refused: Callable[[ServiceError], None],
@@ -65,7 +69,7 @@ class Peer:
             RTCConfiguration(iceServers=[], bundlePolicy=RTCBundlePolicy.MAX_BUNDLE)
         )
         self._sender = Sender()
-        self._receiver = Receiver()
+        self._receiver = Receiver(rate if rate in opus.RATES else opus.RATES[-1])
         self.events = EventChannel(offer.max_message, received, refused, self._end)
         loop = asyncio.get_running_loop()
         self._connected: asyncio.Future[bool] = loop.create_future()
@@ -83,10 +87,10 @@ class Peer:
             OfferError: the offer cannot be answered.
         """
         connection = self._connection
-        connection.on("track", self._on_track)
         connection.on("datachannel", self._on_channel)
         connection.on("connectionstatechange", self._on_state)
         connection.addTrack(self._sender)
+        connection.getTransceivers()[0].setCodecPreferences(_OPUS)
         try:
             await connection.setRemoteDescription(RTCSessionDescription(self._offer.sdp, "offer"))
         except Exception as problem:  # the stack's parser raises whatever its line happens to
@@ -98,9 +102,10 @@ class Peer:
             self._on_channel(connection.createDataChannel("oai-events", negotiated=True, id=dcid))
         stock.bind(connection, self._addresses)
         stock.when_heard(connection, self._on_heard)
+        stock.take_packets(connection, self._receiver.take)
         await connection.setLocalDescription(await connection.createAnswer())
         self._start(self._watch())
-        return connection.localDescription.sdp
+        return with_opus(connection.localDescription.sdp)
 
     async def connected(self) -> bool:
         """Waits until sound and events can pass; False if the call ended before."""
@@ -110,7 +115,7 @@ class Peer:
 
     @property
     def input_rate(self) -> int:
-        return receiver.RATE
+        return self._receiver.rate
 
     @property
     def output_rate(self) -> int:
@@ -134,9 +139,7 @@ class Peer:
 
     def stats(self) -> Mapping[str, float]:
         return {
-            "frames_in": self._receiver.received,
-            "concealed_in": self._receiver.concealed,
-            "dropped_in": self._receiver.dropped,
+            **self._receiver.stats(),
             "frames_out": self._sender.sent,
             "dropped_out": self._sender.dropped,
         }
@@ -148,10 +151,6 @@ class Peer:
         await asyncio.shield(self._closing)
 
     # How it lives and ends -----------------------------------------------------------------------
-
-    def _on_track(self, track: MediaStreamTrack) -> None:
-        if track is self._connection.getTransceivers()[0].receiver.track:
-            self._start(self._receiver.drain(track))
 
     def _on_channel(self, channel: RTCDataChannel) -> None:
         self.events.attach(channel, self._check_connected)

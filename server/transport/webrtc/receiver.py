@@ -1,99 +1,89 @@
-"""The way in of a call: decoded frames of the stock receiver become mono sound, without pause.
+"""The way in of a call: its packets become mono sound, in order and without pause.
 
-The track is drained whether anyone listens or not: an undrained track grows without end. What is
-lost on the way shows as a jump of the timestamps; it is filled with silence, so that the caller's
-time stays the caller's time, and counted as concealed.
+Packets are decoded as they come, on the event loop, straight to the engine's rate: it takes 50 us
+and saves the 80 ms, and after a loss the 280, that the stock receiver holds them. What they become
+is :class:`server.transport.webrtc.incoming.Incoming`'s subject; this brings the packets and the
+clock to it, and the sound to its reader.
 """
 
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import deque
 from typing import TYPE_CHECKING
 
-import numpy as np
-from aiortc.mediastreams import MediaStreamError
-from av import AudioFrame
-
-from server.transport.leg import Frame
+from server.transport.webrtc.incoming import Incoming
+from server.transport.webrtc.opus import OpusDecoder
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Iterable
 
-    from aiortc.mediastreams import MediaStreamTrack
+    from server.transport.leg import Frame
+    from server.transport.webrtc.reorder import Packet
 
-RATE = 48_000
-_HELD = 50
-"""Frames kept for a reader that is late: one second."""
-_LONGEST_GAP = RATE
-"""Samples of silence put in for one gap at most."""
-
-
-class Gaps:
-    """How much sound is missing before each frame, by its timestamp. Pure."""
-
-    def __init__(self) -> None:
-        self._next: int | None = None
-
-    def before(self, timestamp: int, samples: int) -> int:
-        """Samples missing before a frame of ``samples`` at ``timestamp``; 0 for the first."""
-        missing = 0 if self._next is None else max(0, timestamp - self._next)
-        self._next = timestamp + samples
-        return min(missing, _LONGEST_GAP)
+_HELD = 100
+"""Frames kept for a reader that is late: two seconds."""
 
 
 class Receiver:
-    """Reads one inbound track to its end."""
+    """One caller's sound at ``rate`` Hz, one of :data:`server.transport.webrtc.opus.RATES`."""
 
-    def __init__(self) -> None:
+    def __init__(self, rate: int) -> None:
+        self.rate = rate
+        self._decoder = OpusDecoder(rate)
+        self._incoming = Incoming(self._decoder)
         self._frames: deque[Frame] = deque(maxlen=_HELD)
         self._arrived = asyncio.Event()
         self._over = False
-        self.received = 0
-        """Frames read from the track."""
         self.concealed = 0
-        """Samples of silence put in for lost ones."""
+        """Samples made up for lost ones."""
         self.dropped = 0
         """Frames pushed out because the reader was late."""
 
-    async def drain(self, track: MediaStreamTrack) -> None:
-        """Reads ``track`` until it ends."""
-        gaps = Gaps()
-        try:
-            while True:
-                frame = await track.recv()
-                if isinstance(frame, AudioFrame):
-                    missing = gaps.before(frame.pts or 0, frame.samples)
-                    self._take(_mono(frame, missing))
-        except MediaStreamError:
-            return
+    def take(self, packet: Packet) -> None:
+        """Takes a packet as it comes from the network."""
+        if not self._over:
+            self._keep(self._incoming.push(packet, time.monotonic_ns()))
 
     async def frames(self) -> AsyncIterator[Frame]:
-        """The frames as they come, until :meth:`end`."""
+        """The sound as it comes, until :meth:`end`."""
         while True:
             while self._frames:
                 yield self._frames.popleft()
             if self._over:
                 return
             self._arrived.clear()
-            await self._arrived.wait()
+            await self._wait()
 
     def end(self) -> None:
         self._over = True
         self._arrived.set()
+        self._decoder.close()
 
-    def _take(self, frame: Frame) -> None:
-        self.received += 1
-        self.concealed += frame.concealed
-        self.dropped += len(self._frames) == _HELD
-        self._frames.append(frame)
-        self._arrived.set()
+    def stats(self) -> dict[str, float]:
+        """Counters."""
+        return {
+            "packets_in": self._incoming.received,
+            "lost_in": self._incoming.lost,
+            "late_in": self._incoming.late,
+            "concealed_in": self.concealed,
+            "dropped_in": self.dropped,
+        }
 
+    async def _wait(self) -> None:
+        """Waits for a packet, or until it is time to go on without one."""
+        due = self._incoming.due()
+        delay = None if due is None else max(0, due - time.monotonic_ns()) / 1e9
+        try:
+            async with asyncio.timeout(delay):
+                await self._arrived.wait()
+        except TimeoutError:
+            self._keep(self._incoming.poll(time.monotonic_ns()))
 
-def _mono(frame: AudioFrame, missing: int) -> Frame:
-    """Packed 16-bit sound of any number of channels as mono, behind ``missing`` of silence."""
-    channels = frame.layout.nb_channels
-    sound = frame.to_ndarray().reshape(-1, channels).mean(axis=1, dtype=np.float32)
-    pcm = np.zeros(missing + len(sound), np.float32)
-    pcm[missing:] = sound * np.float32(1 / 32768)
-    return Frame(pcm, concealed=missing)
+    def _keep(self, frames: Iterable[Frame]) -> None:
+        for frame in frames:
+            self.concealed += frame.concealed
+            self.dropped += len(self._frames) == _HELD
+            self._frames.append(frame)
+            self._arrived.set()

@@ -1,4 +1,4 @@
-"""Offers, checked and cleaned before a WebRTC stack sees them. Pure.
+"""Offers, checked and cleaned before a WebRTC stack sees them, and its answers made whole. Pure.
 
 Two kinds of lines are taken out. A ``.local`` candidate hides an address behind multicast DNS,
 which costs a second and fails across any router; it is not needed, because the caller's checks
@@ -19,6 +19,8 @@ _DEFAULT_MAX_MESSAGE = 64 * 1024
 
 _DIGITS = 20
 _MDNS = re.compile(r"a=candidate:\S+ \d+ \S+ \d+ \S+\.local \d+ ", re.IGNORECASE)
+
+_OPUS = re.compile(r"a=rtpmap:(\d+) opus/48000", re.IGNORECASE)
 
 
 class OfferError(ValueError):
@@ -59,6 +61,16 @@ def parse_offer(text: str) -> Offer:
         channel="application" in kinds,
         max_message=_max_message(lines),
     )
+
+
+def with_opus(answer: str) -> str:
+    """``answer``, saying how we want Opus sent: with what it needs to recover from losses."""
+    lines = answer.splitlines()
+    for number, line in enumerate(lines):
+        if found := _OPUS.match(line):
+            lines.insert(number + 1, f"a=fmtp:{found[1]} minptime=10;useinbandfec=1")
+            break
+    return "\r\n".join(lines) + "\r\n"
 
 
 def _max_message(lines: list[str]) -> int:
