@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 
 from server.protocol.realtime.session_object import RealtimeSession, TranscriptionSession
+from server.transport.webrtc.calls import LAST_CHANNEL
 from server.transport.webrtc.sdp import MAX_OFFER
 
 Json = dict[str, Any]
@@ -28,10 +29,13 @@ _REASONS = {
     426: "Expected a WebSocket upgrade (RFC 6455).",
     429: "The caller's limits are used up; `Retry-After` says when to ask again.",
     500: "The server failed; its log says why.",
+    501: "A part of the API that this server does not do.",
     503: "Not now: no place is free, or the engine is not ready; `Retry-After` may say when.",
 }
 _RETRY = {"Retry-After": {"description": "Seconds.", "schema": {"type": "string"}}}
 _TEXT = {"type": "string"}
+_LIVE = "/v1/live/sessions/{session_id}"
+_CHANNEL = {"type": "integer", "minimum": 0, "maximum": LAST_CHANNEL}
 
 
 def document(version: str) -> Json:
@@ -41,7 +45,7 @@ def document(version: str) -> Json:
         "info": {
             "title": "Parley",
             "version": version,
-            "summary": "OpenAI Realtime (GA) on a server of one's own.",
+            "summary": "OpenAI Realtime (GA) and GPT-Live on a server of one's own.",
             "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
             "description": (
                 "Besides these routes the server has a page for people at `/` with its files under "
@@ -62,6 +66,14 @@ def document(version: str) -> Json:
             "/v1/realtime/calls": {"post": _calls()},
             "/v1/realtime/calls/{call_id}/hangup": {"post": _hang_up("hangUp")},
             "/v1/realtime/calls/{call_id}": {"delete": _hang_up("deleteCall")},
+            "/v1/live/sessions": {"get": _live_socket(), "post": _live_call()},
+            f"{_LIVE}/attach": {"get": _attach()},
+            f"{_LIVE}/hangup": {"post": _hang_up("hangUpSession", "session_id", "session")},
+            f"{_LIVE}/fork": {"get": _not_done("joinFork"), "post": _not_done("fork")},
+            f"{_LIVE}/accept": {"post": _not_done("accept")},
+            f"{_LIVE}/reject": {"post": _not_done("reject")},
+            f"{_LIVE}/refer": {"post": _not_done("refer")},
+            f"{_LIVE}/content": {"get": _not_done("content")},
         },
         "components": {
             "securitySchemes": {
@@ -190,7 +202,6 @@ def _calls() -> Json:
         "headers": {"Location": location},
         "content": {"application/sdp": {"schema": _TEXT}},
     }
-    channel = {"type": "integer", "minimum": 0, "maximum": 65_534}
     return _operation(
         "createCall",
         "A call over WebRTC: an SDP offer for an answer that holds every candidate.",
@@ -198,7 +209,7 @@ def _calls() -> Json:
         *(400, 404, 408, 413, 415, 429, 503),
         parameters=[
             _parameter("query", "model", "Where the session names none.", _TEXT),
-            _parameter("query", "dcid", "Id of a data channel negotiated beforehand.", channel),
+            _parameter("query", "dcid", "Id of a data channel negotiated beforehand.", _CHANNEL),
         ],
         requestBody={
             "required": True,
@@ -210,10 +221,54 @@ def _calls() -> Json:
     )
 
 
-def _hang_up(name: str) -> Json:
+def _hang_up(name: str, id: str = "call_id", what: str = "call") -> Json:
     done = {"200": {"description": "It has ended."}}
-    parameters = [_parameter("path", "call_id", "From the call's `Location`.", _TEXT)]
-    return _operation(name, "Ends a call.", done, 404, parameters=parameters)
+    parameters = [_parameter("path", id, f"From the answer that made the {what}.", _TEXT)]
+    return _operation(name, f"Ends a {what}.", done, 404, parameters=parameters)
+
+
+def _live_socket() -> Json:
+    opened = "The socket is open; the client's `session.start` is the first event."
+    return _operation(
+        "startSession",
+        "A GPT-Live session over a WebSocket.",
+        {"101": {"description": opened}},
+        *(400, 426),
+        description=(
+            "The handshake of RFC 6455. Events travel as text frames, one JSON object each. A "
+            "start that cannot be had is answered by an `error` event; another may follow it."
+        ),
+    )
+
+
+def _live_call() -> Json:
+    kind = {"const": "webrtc"}
+    offered = _object(type=kind, sdp=_schema("Offer"))
+    offered["properties"]["dcid"] = {"anyOf": [_CHANNEL, {"type": "null"}]}
+    wanted = _object(session=_schema("LiveSessionRequest"), transport=offered)
+    made = _object(session=_object(id=_TEXT), transport=_object(type=kind, sdp=_TEXT))
+    return _operation(
+        "createSession",
+        "A GPT-Live session over WebRTC: an SDP offer for an answer that holds every candidate.",
+        {"201": _json("The session has started, and can be found from now on.", made)},
+        *(400, 404, 408, 413, 429, 503),
+        requestBody={"required": True, "content": {"application/json": {"schema": wanted}}},
+    )
+
+
+def _attach() -> Json:
+    return _operation(
+        "attach",
+        "Watches and steers a GPT-Live session over a WebSocket.",
+        {"101": {"description": "The socket is open; what happens from now on is told."}},
+        *(400, 404, 426, 429),
+        parameters=[_parameter("path", "session_id", "As its events tell it.", _TEXT)],
+    )
+
+
+def _not_done(name: str) -> Json:
+    parameters = [_parameter("path", "session_id", "Of any session.", _TEXT)]
+    return _operation(name, "Refused by name.", {}, 501, parameters=parameters)
 
 
 def _schemas() -> Json:
@@ -236,9 +291,16 @@ def _schemas() -> Json:
         "required": ["type"],
         "properties": {"type": {"enum": ["realtime", "transcription"]}},
     }
+    live = {
+        "type": "object",
+        "description": "`SessionConfig` of `openai.types.live`; what is left out has its default.",
+        "required": ["model"],
+        "properties": {"model": {"type": "string", "minLength": 1, "maxLength": 128}},
+    }
     offer = {"type": "string", "maxLength": MAX_OFFER, "description": "SDP (RFC 8866)."}
     return shapes | {
         "Error": _object(error=error),
+        "LiveSessionRequest": live,
         "Model": model,
         "Offer": offer,
         "Session": {"oneOf": list(references)},

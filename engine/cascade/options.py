@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import msgspec
 from msgspec import Struct
 
 from engine.contract import EngineError
+from engine.options import read
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -71,10 +71,7 @@ def options_from(given: Mapping[str, Any]) -> Options:
     Raises:
         EngineError: a name is unknown or a value is not what it should be.
     """
-    try:
-        options = msgspec.convert(dict(given), Options)
-    except msgspec.ValidationError as error:
-        raise EngineError(f"cascade options: {error}") from None
+    options = read("cascade options", given, Options)
     least = {"capacity": 1, "threads": 1, "history": 2, "ahead": 1.0, "minimum_silence_ms": 0}
     for name, minimum in least.items():
         value = getattr(options, name)

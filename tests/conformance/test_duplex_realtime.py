@@ -101,13 +101,12 @@ async def test_what_the_model_says_comes_as_responses_that_nobody_asked_for(
 
 
 async def test_a_response_comes_no_faster_than_it_is_spoken(server: Server) -> None:
-    began, sound = time.monotonic(), 0
+    began = time.monotonic()
     async with talking(server.url) as caller:
-        for _ in range(2):
-            await reply(caller, 1.5)
-            (item,) = (await caller.done())["output"]
-            sound += len(caller.strict.sound[item["id"]]) // 2
-            assert 0 < sound / SOCKET_RATE < time.monotonic() - began
+        await reply(caller, 1.5)
+        (item,) = (await caller.done())["output"]
+        samples = len(caller.strict.sound[item["id"]]) // 2
+        assert 0 < samples / SOCKET_RATE < time.monotonic() - began
 
 
 @each_way_in
@@ -133,7 +132,7 @@ async def test_a_track_that_is_cleared_is_silent_until_the_model_has_paused(
     server: Server,
 ) -> None:
     async with called(server.url) as caller:
-        began = await reply(caller, 1.5)
+        began = await reply(caller, 1.0)
         await caller.event("output_audio_buffer.started")
         await caller.send("output_audio_buffer.clear")
         response = await caller.done()
@@ -165,7 +164,6 @@ async def test_the_floor_is_the_models_and_whoever_asks_for_it_is_refused_by_nam
             assert error["param"] in ("type", "item")
         await caller.done()
         await reply(caller)
-        await caller.done()
         ended = [e["response"] for e in caller.strict.events if e["type"] == "response.done"]
         assert {response["status"] for response in ended} == {"completed"}
         added = [e for e in caller.strict.events if e["type"] == "conversation.item.added"]

@@ -92,7 +92,8 @@ class Bench:
         self.audience.join(self.client, "client")
         self.audience.join(self.sideband, "sideband")
         self.now = 0
-        self.spoken = 0
+        self.begun = 0
+        self.made: dict[str, int] = {}
 
     def _tell(self, happening: Happening) -> None:
         self.audience.tell(self.adapter.render(happening))
@@ -133,7 +134,7 @@ class Bench:
         """The newest reply that was asked for, or that the engine began by itself."""
         told = [o.reply for o in self.engine.orders if isinstance(o, contract.Respond)]
         if self.session.info.replies == "by_itself":
-            return f"r{self.spoken}" if self.spoken else None
+            return f"r{self.begun}" if self.begun else None
         return told[-1] if told else None
 
 
@@ -255,6 +256,15 @@ def test_what_is_not_done_here_is_refused_by_its_name(kind: str) -> None:
     assert kind in error["message"]
 
 
+@pytest.mark.parametrize("kind", [None, 7, [], {}, "nonsense", ""])
+@pytest.mark.parametrize("place", get_args(Place))
+def test_what_is_no_event_of_the_api_is_refused_by_its_type(kind: Any, place: Place) -> None:
+    (answer,) = Bench().send({"type": kind, "event_id": "mine"}, place)
+    error = answer["error"]
+    assert (error["code"], error["param"]) == ("invalid_event", "type")
+    assert answer["client_event_id"] == "mine"
+
+
 words = st.sampled_from(["", "hi", "x" * 4_001, "é\x00", None, 7])
 ids = st.none() | st.sampled_from(["dlg_none", "", 7])
 sounds = st.sampled_from(["", "AAAA", "AAAAAAAA", "AAA", "?", None, "A" * 8_000])
@@ -297,17 +307,19 @@ ends = st.sampled_from(["close", "hangup", "engine", "session_expired", "drain"]
 
 def speak(bench: Bench) -> None:
     """The engine speaks two words in its newest reply; one with a clock begins it itself."""
-    if bench.session.info.replies == "by_itself":
-        bench.spoken += 1
+    clocked = bench.session.info.replies == "by_itself"
+    if clocked:
+        bench.begun += 1
         bench.event(contract.ReplyStarted(bench.reply or ""))
     if (reply := bench.reply) is None:
         return
-    for number, word in enumerate(("one ", "two ")):
-        bench.event(contract.ReplyText(reply, word, number * 2_400, (number + 1) * 2_400))
+    begun = bench.made.get(reply, 0)
+    for start, word in ((begun, "one "), (begun + 2_400, "two ")):
+        bench.event(contract.ReplyText(reply, word, start, start + 2_400))
     for _ in range(3):
         bench.event(contract.ReplyAudio(reply, np.full(TICK, 0.25, np.float32)))
-        if bench.session.info.replies == "by_itself":
-            bench.now += 80_000_000
+        bench.now += 80_000_000 * clocked
+    bench.made[reply] = begun + 3 * TICK
 
 
 def do(bench: Bench, deed: str, number: int) -> None:
@@ -334,7 +346,8 @@ def do(bench: Bench, deed: str, number: int) -> None:
         return
     match deed:
         case "text":
-            bench.event(contract.ReplyText(reply, "late ", 0, 0))
+            made = bench.made.get(reply, 0)
+            bench.event(contract.ReplyText(reply, "late ", made, made))
         case "end":
             bench.event(contract.ReplyEnded(reply, "completed"))
         case "fail":
@@ -357,7 +370,7 @@ def finish(bench: Bench, how: str) -> None:
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(
     st.booleans(),
     st.lists(st.tuples(st.sampled_from(get_args(Place)), client_events) | deeds, max_size=25),
@@ -402,7 +415,7 @@ def check(hearer: Hearer) -> None:
         assert all(0 <= start <= end for start, end in places)
         assert all(before[0] <= after[0] for before, after in pairwise(places))
         if kind == SOUND:
-            assert all(before[1] == after[0] for before, after in pairwise(places))
+            assert all(before[1] <= after[0] for before, after in pairwise(places))
     used = [e["usage"]["seconds"] for e in hearer.events if "usage" in e]
     assert used == sorted(used)
     tasks = [e["delegation"]["id"] for e in hearer.of("session.delegation.created")]

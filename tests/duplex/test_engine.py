@@ -151,6 +151,12 @@ def frames(caller: Caller) -> int:
     return len(caller.of(ReplyAudio))
 
 
+def ticks(engine: Engine) -> float:
+    """Ticks so far, those skipped too."""
+    figures = engine.figures()
+    return figures["ticks"] + figures["ticks_skipped"]
+
+
 async def test_moshi_takes_no_role_and_says_so(moshi: Case) -> None:
     async with running(moshi, "direct") as engine:
         (caller,) = await settled(engine, moshi, 1)
@@ -180,6 +186,7 @@ async def test_numbers_that_break_end_their_session_and_no_other(moshi: Case) ->
     async with running(moshi, "direct") as engine:
         one, broken, other = await settled(engine, moshi, 3)
         size = engine.info.tick or 0
+        before = [frames(caller) - ticks(engine) for caller in (one, other)]
         broken.session.hear(np.full(3 * size, np.nan, np.float32))
         closed = await broken.ended(15.0)
         assert closed.reason == "engine_failed"
@@ -187,7 +194,9 @@ async def test_numbers_that_break_end_their_session_and_no_other(moshi: Case) ->
         assert all(np.isfinite(event.pcm).all() for event in broken.of(ReplyAudio))
         (after,) = await settled(engine, moshi, 1)
         await after.until(ReplyAudio, 5)
-        assert not one.of(Closed) and not other.of(Closed)
+        for caller, told in zip((one, other), before, strict=True):
+            assert abs(frames(caller) - ticks(engine) - told) <= 2
+            assert not caller.of(Closed)
         for caller in (one, other, after):
             await caller.close()
         for caller in (one, broken, other, after):
@@ -259,7 +268,7 @@ async def test_whoever_does_not_read_is_ended_and_whoever_floods_loses_its_own(
         unread.order(Settings(id="one"))
         monkeypatch.undo()
         (flooding,) = await settled(engine, moshi, 1)
-        before = frames(neighbour), engine.figures()
+        before = frames(neighbour) - ticks(engine)
         room = flooding.session.room
         for _ in range(30):
             flooding.session.hear(np.zeros(50 * room, np.float32))
@@ -268,11 +277,17 @@ async def test_whoever_does_not_read_is_ended_and_whoever_floods_loses_its_own(
         assert closed.heard == 1500 * room and closed.dropped >= 1400 * room
         codes = [event.code async for event in unread.events() if isinstance(event, Fault)]
         assert codes == ["events_unread"]
-        after = engine.figures()
-        due = sum(after[name] - before[1][name] for name in ("ticks", "ticks_skipped"))
-        assert abs(frames(neighbour) - before[0] - due) <= 2
+        assert abs(frames(neighbour) - ticks(engine) - before) <= 2
         await neighbour.close()
         neighbour.check_replies()
+
+
+async def test_the_longest_session_ends_after_its_frames(moshi: Case) -> None:
+    async with running(moshi, "direct", longest_session=0.8) as engine:
+        (caller,) = await settled(engine, moshi, 1)
+        assert (await caller.ended(15.0)).reason == "too_long"
+        assert frames(caller) >= 10
+        caller.check_replies()
 
 
 async def test_a_model_that_is_not_there_is_named(tmp_path: Path) -> None:

@@ -178,6 +178,7 @@ async def test_a_plain_request_for_a_socket_is_told_to_upgrade() -> None:
 
 
 ELSEWHERE = {"X-Forwarded-For": "192.0.2.1"}
+DEEDS = ("attach", "hangup", "fork", "accept", "reject", "refer", "content")
 PROXIED: dict[str, Any] = {"trusted_proxies": ("127.0.0.0/8",), "token": "right"}
 
 
@@ -189,7 +190,7 @@ async def test_every_route_is_listed_as_open_or_asks_for_a_key() -> None:
             assert route.resource is not None
             path = route.resource.canonical
             asked.add(path)
-            address = path.format(model="parley", call_id="rtc_1")
+            address = path.format(model="parley", call_id="rtc_1", session_id="sess_1")
             answer = await now.caller.request(route.method, address, headers=ELSEWHERE)
             assert (answer.status != 401) is (path in OPEN), (route.method, path)
         assert asked == OPEN | OPEN_HERE | {
@@ -201,6 +202,8 @@ async def test_every_route_is_listed_as_open_or_asks_for_a_key() -> None:
             "/v1/realtime/calls",
             "/v1/realtime/calls/{call_id}",
             "/v1/realtime/calls/{call_id}/hangup",
+            "/v1/live/sessions",
+            *(f"/v1/live/sessions/{{session_id}}/{deed}" for deed in DEEDS),
         }
 
 
@@ -220,7 +223,7 @@ async def test_an_unauthenticated_socket_is_refused_before_the_upgrade(
     headers: dict[str, str],
 ) -> None:
     async with service(token="right") as now:
-        for path in ("/v1/realtime", "/v1/realtime?call_id=rtc_1"):
+        for path in ("/v1/realtime", "/v1/realtime?call_id=rtc_1", "/v1/live/sessions"):
             with pytest.raises(WSServerHandshakeError) as refused:
                 await now.caller.ws_connect(path, headers=headers)
             assert refused.value.status == 401
