@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from server.transport.webrtc.sdp import OfferError, parse_offer
+from server.transport.webrtc.sdp import OfferError, parse_offer, with_opus
 
 HEAD = ("v=0", "o=- 1 2 IN IP4 127.0.0.1", "s=-", "t=0 0", "a=group:BUNDLE 0 1")
 AUDIO = (
@@ -78,3 +78,10 @@ def test_no_text_raises_anything_but_an_offer_error(garbage: str) -> None:
 def test_cleaning_twice_is_cleaning_once(lines: list[str]) -> None:
     once = parse_offer(text(*HEAD, *AUDIO, *lines))
     assert parse_offer(once.sdp) == once
+
+
+def test_an_answer_says_how_opus_is_to_be_sent() -> None:
+    answer = "v=0\r\nm=audio 9 UDP/TLS/RTP/SAVPF 111\r\na=rtpmap:111 opus/48000/2\r\na=mid:0\r\n"
+    said = with_opus(answer)
+    assert said.splitlines()[3] == "a=fmtp:111 minptime=10;useinbandfec=1"
+    assert [line for line in said.splitlines() if "fmtp" not in line] == answer.splitlines()

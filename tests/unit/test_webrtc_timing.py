@@ -1,4 +1,4 @@
-"""Timestamps going out, and gaps coming in."""
+"""Timestamps going out."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from itertools import accumulate, pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from server.transport.webrtc.receiver import Gaps
 from server.transport.webrtc.sender import FRAME, RATE, Timeline
 
 MS = 1_000_000
@@ -43,14 +42,3 @@ def test_jitter_does_not_show(jitter: list[int]) -> None:
 
 def test_a_pause_moves_them_on() -> None:
     assert stamps([0, 20 * MS, 1_000 * MS]) == [0, FRAME, 51 * FRAME]
-
-
-def test_a_gap_is_what_lies_between_two_frames() -> None:
-    gaps = Gaps()
-    assert [gaps.before(t, 960) for t in (5_000, 5_960, 8_840, 9_800)] == [0, 0, 1_920, 0]
-
-
-@given(st.lists(st.integers(0, 2**33), max_size=50))
-def test_a_gap_is_never_negative_nor_longer_than_a_second(timestamps: list[int]) -> None:
-    gaps = Gaps()
-    assert all(0 <= gaps.before(t, 960) <= 48_000 for t in timestamps)

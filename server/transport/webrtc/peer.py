@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from engine.contract import Samples
     from server.errors import ServiceError
     from server.transport.leg import Frame
+    from server.transport.webrtc.reorder import Packet
 
 _SILENCE = 8.0
 """Seconds without an authenticated packet after which a peer is lost. A living one is checked for
@@ -102,7 +103,7 @@ class Peer:
             self._on_channel(connection.createDataChannel("oai-events", negotiated=True, id=dcid))
         stock.bind(connection, self._addresses)
         stock.when_heard(connection, self._on_heard)
-        stock.take_packets(connection, self._receiver.take)
+        stock.take_packets(connection, self._on_packet)
         await connection.setLocalDescription(await connection.createAnswer())
         self._start(self._watch())
         return with_opus(connection.localDescription.sdp)
@@ -151,6 +152,12 @@ class Peer:
         await asyncio.shield(self._closing)
 
     # How it lives and ends -----------------------------------------------------------------------
+
+    def _on_packet(self, packet: Packet) -> None:
+        try:
+            self._receiver.take(packet)
+        except Exception as problem:
+            self._fail(problem)
 
     def _on_channel(self, channel: RTCDataChannel) -> None:
         self.events.attach(channel, self._check_connected)
@@ -202,10 +209,13 @@ class Peer:
         self._tasks.append(task)
 
     def _report(self, task: asyncio.Task[None]) -> None:
-        """A task of ours that fails ends the call, aloud."""
         if not task.cancelled() and (error := task.exception()):
-            log.error("call failed", exc_info=error)
-            self._end("failed")
+            self._fail(error)
+
+    def _fail(self, error: BaseException) -> None:
+        """What fails on our side ends the call, aloud."""
+        log.error("call failed", exc_info=error)
+        self._end("failed")
 
     async def _close(self) -> None:
         for task in self._tasks:
