@@ -11,7 +11,7 @@ callers said.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
@@ -36,6 +36,9 @@ _WEIGHTS = {"cascade": "engine.weights"}
 
 _COSTS = {"cascade": "engine.cascade.costs"}
 """Where an engine's stages are measured one by one."""
+
+_BENCHES = {"duplex": "engine.duplex.bench"}
+"""What measures an engine on the device that it runs on."""
 
 _LISTENING = {"cascade": {"listens_only": True}}
 """What tells a built-in engine that it is only listened with."""
@@ -106,6 +109,23 @@ def costs(name: str, options: Mapping[str, Any]) -> dict[str, list[float]]:
         return {}
     measured: dict[str, list[float]] = asyncio.run(import_module(module).costs(options))
     return measured
+
+
+def bench(name: str, arguments: Sequence[str]) -> int:
+    """Measures what engine ``name`` costs on this machine's device; returns an exit status.
+
+    Raises:
+        EngineError: no such engine, nothing to measure, or what it needs is not installed.
+    """
+    _entry(name)
+    if (module := _BENCHES.get(name)) is None:
+        raise EngineError(f"{name}: has no device to measure")
+    try:
+        status: int = import_module(module).main(arguments)
+    except ModuleNotFoundError as error:
+        message = f"{name}: {error.name} is missing; install parley-voice[gpu]"
+        raise EngineError(message) from error
+    return status
 
 
 def _known() -> dict[str, EntryPoint]:

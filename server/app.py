@@ -81,6 +81,7 @@ def create_app(
     async def let_go(app: web.Application) -> None:
         await calls.close()
 
+    app.on_shutdown.append(live_sockets.let_go)
     app.on_cleanup.append(let_go)
     return app
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from server.protocol.event import encode
@@ -53,8 +53,10 @@ class Audience:
         """Where it sits; the client's for one who has gone."""
         return self._places.get(subscriber, "client")
 
-    def tell(self, events: Iterable[Struct], only: Sequence[Subscriber] | None = None) -> None:
+    def tell(self, events: Sequence[Struct], only: Sequence[Subscriber] | None = None) -> None:
         """Sends each event, written once, to whoever hears it; with ``only``, to these alone."""
+        if not events:
+            return
         hearers = tuple(self._places) if only is None else only
         for event in events:
             text = ""

@@ -135,6 +135,16 @@ def _bench_ticks(arguments: Sequence[str]) -> int:
     return ticks.main(arguments)
 
 
+def _bench_device(arguments: Sequence[str]) -> int:
+    from engine import registry
+    from engine.contract import EngineError
+
+    try:
+        return registry.bench("duplex", arguments)
+    except EngineError as problem:
+        return _complain(problem, 1)
+
+
 def _complain(problem: Exception, status: int) -> int:
     print(f"parley: {problem}", file=sys.stderr)
     return status
@@ -152,4 +162,5 @@ _COMMANDS: dict[tuple[str, ...], Callable[[Sequence[str]], int]] = {
     ("bench", "sockets"): _bench_sockets,
     ("bench", "ticks"): _bench_ticks,
     ("bench", "duplex"): _bench_duplex,
+    ("bench", "device"): _bench_device,
 }

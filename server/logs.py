@@ -48,7 +48,7 @@ def configure(level: str = "info", format: Literal["auto", "json", "console"] = 
     structlog.configure(
         processors=[*shared, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
         logger_factory=structlog.stdlib.LoggerFactory(),
-        wrapper_class=structlog.stdlib.BoundLogger,
+        wrapper_class=structlog.make_filtering_bound_logger(_number_of(level)),
         cache_logger_on_first_use=False,
     )
     handler = logging.StreamHandler(sys.stderr)
@@ -63,7 +63,11 @@ def configure(level: str = "info", format: Literal["auto", "json", "console"] = 
     root.handlers[:] = [handler]
     root.setLevel(logging.WARNING)
     for ours in _OURS:
-        logging.getLogger(ours).setLevel(level.upper())
+        logging.getLogger(ours).setLevel(_number_of(level))
+
+
+def _number_of(level: str) -> int:
+    return logging.getLevelNamesMapping()[level.upper()]
 
 
 def places_only(logger: WrappedLogger, method: str, event: EventDict) -> EventDict:

@@ -33,7 +33,7 @@ from server.session import Session
 from server.settings import ServerSettings
 from server.transport.leg import Leg
 
-TICK = 0.05
+TICK = 0.1
 """Seconds between looks at the clock."""
 INBOX = 256
 """Client events that may wait for settings, or a commit, to be answered."""
@@ -42,6 +42,9 @@ PATIENCE = 3_000_000_000
 GOODBYE = 2.0
 """Seconds the engine has to let go of an ended session."""
 
+_SOUND = (happen.Heard, happen.ReplyAudio, happen.Sounded)
+"""Too many to log each, or to ask what else they are."""
+_ACTIVITY = (contract.SpeechStarted, contract.ReplyStarted)
 _FIRST = "first"
 """The ``ref`` of a session's first settings, where they have to hold before it begins."""
 
@@ -159,7 +162,7 @@ class Stay:
     @property
     def reads_on(self) -> bool:
         """Whether there is nothing to wait for (:meth:`wait_for_room`)."""
-        return self._caught_up() and not self._debt()
+        return self._roomy.is_set() and not self._debt()
 
     async def wait_for_room(self) -> None:
         """Returns when all the sound that events brought was heard, or the session has ended.
@@ -225,7 +228,7 @@ class Stay:
             if self._inbox:
                 self._take_inbox()
             self._pacer.wake()
-            if isinstance(event, contract.SpeechStarted | contract.ReplyStarted):
+            if isinstance(event, _ACTIVITY):
                 self._active = now
             if isinstance(event, contract.Closed):
                 reason = event.reason
@@ -273,6 +276,8 @@ class Stay:
             self.audience.tell(answers, [sender])
         if self._caught_up():
             self._roomy.set()
+        else:
+            self._roomy.clear()
         self._pacer.wake()
 
     def _debt(self) -> float:
@@ -288,8 +293,10 @@ class Stay:
 
         While an update waits for its answer no other event is taken, so the last sender asked.
         """
-        if not isinstance(happening, happen.ReplyAudio):
-            self._log.debug("happening", kind=type(happening).__name__)
+        if isinstance(happening, _SOUND):
+            self.audience.tell(self._adapter.render(happening))
+            return
+        self._log.debug("happening", kind=type(happening).__name__)
         match happening:
             case happen.SettingsApplied(ref=ref) if ref == _FIRST:
                 self._settled.set_result(None)

@@ -28,12 +28,11 @@ def to_int16(pcm: Samples) -> Int16:
     """16-bit samples of floats; those outside -1..1 are clipped."""
     scaled: Samples = np.multiply(pcm, np.float32(32768))
     np.rint(scaled, out=scaled)
-    np.minimum(scaled, np.float32(32767), out=scaled)
-    np.maximum(scaled, np.float32(-32768), out=scaled)
+    scaled.clip(-32768, 32767, out=scaled)
     return scaled.astype(np.int16)
 
 
-def from_pcm16(data: bytes) -> Samples:
+def from_pcm16(data: bytes | memoryview) -> Samples:
     """Floats of 16-bit little-endian samples.
 
     Raises:
@@ -49,7 +48,7 @@ def to_pcm16(pcm: Samples) -> bytes:
     return to_int16(pcm).astype("<i2", copy=False).tobytes()
 
 
-def from_pcmu(data: bytes) -> Samples:
+def from_pcmu(data: bytes | memoryview) -> Samples:
     """Floats of G.711 mu-law."""
     return _PCMU[np.frombuffer(data, np.uint8)]
 
@@ -59,7 +58,7 @@ def to_pcmu(pcm: Samples) -> bytes:
     return _TO_PCMU[to_int16(pcm).view(np.uint16)].tobytes()
 
 
-def from_pcma(data: bytes) -> Samples:
+def from_pcma(data: bytes | memoryview) -> Samples:
     """Floats of G.711 A-law."""
     return _PCMA[np.frombuffer(data, np.uint8)]
 

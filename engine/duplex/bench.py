@@ -1,4 +1,4 @@
-"""What a tick costs on this machine's GPU: ``python -m engine.duplex.bench``.
+"""What a tick costs on this machine's GPU: ``parley bench device``.
 
 It builds PersonaPlex-7B in full size with random weights (a device is as busy with those as with
 real ones), every ring full, and measures whole ticks (codec, temporal, depth, codec) at several
@@ -11,8 +11,9 @@ from __future__ import annotations
 import argparse
 import gc
 import json
+import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -35,15 +36,18 @@ BESIDE = 14e9
 """Bytes that the codec's memory, scales, graphs and what they compute take at 256 callers."""
 
 
-def main() -> None:
-    """Measures, and prints a table."""
-    options = argparse.ArgumentParser(description=__doc__)
+def main(arguments: Sequence[str]) -> int:
+    """Measures, and prints a table; returns an exit status."""
+    options = argparse.ArgumentParser("parley bench device", description=__doc__)
     options.add_argument("--callers", type=int, nargs="+", default=[1, 8, 32, 64, 128, 192, 256])
     options.add_argument("--entries", nargs="+", default=["int8", "bfloat16"])
     options.add_argument("--window", type=int, default=1500)
     options.add_argument("--ticks", type=int, default=200)
     options.add_argument("--json", type=Path)
-    told = options.parse_args()
+    told = options.parse_args(arguments)
+    if not torch.cuda.is_available():
+        print("parley bench device: PyTorch finds no CUDA device here", file=sys.stderr)
+        return 1
     torch.manual_seed(0)
     checkpoint = random_checkpoint(Shape(dep_q=16))
     result: Row = {
@@ -60,6 +64,7 @@ def main() -> None:
     print(table(rows))
     if told.json:
         told.json.write_text(json.dumps(result, indent=1))
+    return 0
 
 
 def random_checkpoint(shape: Shape) -> Checkpoint:
@@ -305,7 +310,3 @@ def table(rows: list[Row]) -> str:
             "| {over_80_ms} | {floor_ms:.1f} ms | {used_gb:.0f} GB |".format(**row)
         )
     return "\n".join(lines)
-
-
-if __name__ == "__main__":
-    main()

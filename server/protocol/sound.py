@@ -24,7 +24,7 @@ class Coding(NamedTuple):
 _AT_ONCE = 1.0
 """Seconds that are decoded in one step: a few milliseconds of a loop that carries every call."""
 _WIDTH = {"pcm": 2, "pcmu": 1, "pcma": 1}
-_FROM: dict[str, Callable[[bytes], Samples]] = {
+_FROM: dict[str, Callable[[bytes | memoryview], Samples]] = {
     "pcm": pcm.from_pcm16,
     "pcmu": pcm.from_pcmu,
     "pcma": pcm.from_pcma,
@@ -58,7 +58,7 @@ class InputDecoder:
         """Bytes that make at most ``samples``."""
         return samples * self._source // self._rate * self._width
 
-    def push(self, data: bytes) -> Samples:
+    def push(self, data: bytes | memoryview) -> Samples:
         """The samples that ``data``, whole samples, completes."""
         return self._resampler.push(self._decode(data))
 
@@ -120,7 +120,7 @@ class InputBuffer:
             ValueError: ``data`` ends within a sample; nothing was taken.
         """
         self._decoder.check(data)
-        self._unheard = memoryview(bytes(self._unheard) + data)
+        self._unheard = memoryview(bytes(self._unheard) + data if self._unheard else data)
         self.pump()
 
     def clear(self) -> None:
@@ -135,5 +135,5 @@ class InputBuffer:
             step = self._decoder.length(room)
             piece, self._unheard = self._unheard[:step], self._unheard[step:]
             if piece:
-                self._session.hear(self._decoder.push(bytes(piece)))
+                self._session.hear(self._decoder.push(piece))
         return not self._unheard

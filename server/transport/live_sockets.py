@@ -7,6 +7,7 @@ again.
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING
 
 import structlog
@@ -47,6 +48,7 @@ class LiveSockets:
         self._manager = manager
         self._settings = settings
         self._metrics = metrics
+        self._unstarted: set[web.WebSocketResponse] = set()
 
     async def start(self, request: web.Request) -> web.WebSocketResponse:
         """Upgrades, and serves the session that the client starts, to its end.
@@ -56,7 +58,11 @@ class LiveSockets:
         """
         caller = owner_of(request)
         ws = await upgrade(request)
-        stay = await self._started(ws, caller)
+        self._unstarted.add(ws)
+        try:
+            stay = await self._started(ws, caller)
+        finally:
+            self._unstarted.discard(ws)
         if stay is None:
             await ws.close(code=WSCloseCode.POLICY_VIOLATION, message=b"session_not_started")
         else:
@@ -76,6 +82,11 @@ class LiveSockets:
         ws = await upgrade(request)
         await serve(ws, stay, self._metrics, "sideband")
         return ws
+
+    async def let_go(self, app: web.Application) -> None:
+        """Closes the sockets whose session has not been started: the server is going down."""
+        closing = (ws.close(code=WSCloseCode.GOING_AWAY) for ws in tuple(self._unstarted))
+        await asyncio.gather(*closing)
 
     async def _started(self, ws: web.WebSocketResponse, caller: Caller) -> Stay | None:
         """The session that the client starts; None if it does not, in time or at all."""

@@ -55,6 +55,14 @@ def test_a_command_names_an_option_that_it_does_not_know(
         assert "unrecognized arguments: --bogus" in capsys.readouterr().err
 
 
+def test_without_a_device_to_measure_its_bench_says_what_is_missing(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["bench", "device"]) == 1
+    told = capsys.readouterr().err
+    assert "torch" in told or "no CUDA device" in told
+
+
 def test_the_version_is_told(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--version"]) == 0
     assert capsys.readouterr().out.startswith("parley 0.")

@@ -37,6 +37,7 @@ USAGE = 5
 """Seconds between reports of usage."""
 _APPENDS = Appends("session.input_audio.append")
 _REFLECTED = Coding("pcm", 24_000)
+_TO_SIDEBANDS = (events.ReflectedOutput, events.ReflectedInput)
 _CLOSE_REASONS: dict[str, events.CloseReason] = {
     "close_requested": "close_requested",
     "hangup": "remote_hangup",
@@ -96,7 +97,7 @@ class LiveAdapter:
         """See ``Adapter``: a call's data channel carries what its configuration allows."""
         if place == "sideband":
             return not isinstance(event, events.OutputAudioDelta)
-        if isinstance(event, events.ReflectedOutput | events.ReflectedInput):
+        if isinstance(event, _TO_SIDEBANDS):
             return False
         return not self._leg or self._channel.gives(str(event.__struct_config__.tag))
 
