@@ -135,6 +135,12 @@ def _bench_ticks(arguments: Sequence[str]) -> int:
     return ticks.main(arguments)
 
 
+def _bench_reception(arguments: Sequence[str]) -> int:
+    from server.bench import reception
+
+    return reception.main(arguments)
+
+
 def _bench_device(arguments: Sequence[str]) -> int:
     from engine import registry
     from engine.contract import EngineError
@@ -162,5 +168,6 @@ _COMMANDS: dict[tuple[str, ...], Callable[[Sequence[str]], int]] = {
     ("bench", "sockets"): _bench_sockets,
     ("bench", "ticks"): _bench_ticks,
     ("bench", "duplex"): _bench_duplex,
+    ("bench", "reception"): _bench_reception,
     ("bench", "device"): _bench_device,
 }
