@@ -80,8 +80,8 @@ def test_the_embedding_client_is_answered_aloud(parley: str, tmp_path: Path) -> 
 
 
 def test_the_live_client_keeps_what_it_heard_of_its_call(echo: str, tmp_path: Path) -> None:
-    question = 0.3 * np.sin(np.arange(24_000, dtype=np.float32) / 5)
-    sounds.write_wav(tmp_path / "question.wav", question, 24_000)
+    question = 0.3 * np.sin(np.arange(24_000) / 5)
+    sounds.write_wav(tmp_path / "question.wav", question.astype(np.float32), 24_000)
     run("docs/embedding.md", echo, tmp_path, "live.connect")
     heard = sounds.read_wav(tmp_path / "call.wav", 24_000)
     assert 5 < len(heard) / 24_000 < 12
