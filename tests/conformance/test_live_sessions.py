@@ -21,7 +21,7 @@ from tests.conformance.live_callers import (
     unstarted,
     watching,
 )
-from tests.conformance.live_strict import USAGE
+from tests.conformance.live_strict import SLACK, USAGE
 from tests.network.simulated import simulated, until
 from tests.serving import Server
 
@@ -73,12 +73,15 @@ def loud(pcm: Samples, rate: int) -> tuple[float, float]:
 async def test_where_nobody_speaks_the_clock_goes_on_in_exact_silence(
     told: Server, clocked: Server
 ) -> None:
+    """P36."""
+
     async def wait(url: str) -> None:
         async with live(url) as caller, live_call(url) as other:
             async with watching(url, caller.id) as sideband:
                 for each in (caller, other, sideband):
                     usage = await each.event("session.usage.updated", 20)
                     assert usage["usage"]["seconds"] == USAGE
+                assert caller.strict.elapsed < USAGE + 2 * SLACK
                 assert sideband.strict.first + 1000 * sideband.strict.seconds > 4_800
                 assert not sideband.pcm.any()
             assert not caller.pcm.any()
