@@ -39,6 +39,11 @@ QUESTION = "What time does the library open on Saturday?"
 ANSWER = "It opens at nine in the morning."
 TASK = Call("delegate", '{"task": "Look up the opening hours."}', text="One moment please.")
 RESULT = "The library opens at ten."
+BEFORE = [
+    {"role": "developer", "content": [{"type": "input_text", "text": "Speak slowly."}]},
+    {"role": "user", "content": [{"type": "input_text", "text": "Hello."}]},
+    {"role": "assistant", "content": [{"type": "output_text", "text": "Good morning."}]},
+]
 TOLD = {
     "thinking": "The caller is a member.",
     "instructions": "Call the caller Sir.",
@@ -76,7 +81,7 @@ async def test_the_async_client_is_handed_a_task_and_says_what_came_of_it(
 ) -> None:
     async with (
         brain(MODEL, TASK, Say("You are welcome.")) as model,
-        connected(server.url, instructions="Be kind.") as caller,
+        connected(server.url, instructions="Be kind.", input=BEFORE) as caller,
     ):
         await caller.append(question())
         created = await caller.event("session.delegation.created", 30)
@@ -91,7 +96,10 @@ async def test_the_async_client_is_handed_a_task_and_says_what_came_of_it(
         assert caller.strict.said("output") == f"One moment please.{RESULT}"
         assert error_rate(QUESTION, caller.strict.said("input")) <= 0.2
         await caller.append(question())
-        *_, called, taken, thought, told, spoken, asked = await model.asked(2, 30)
+        role, *before, _, called, taken, thought, told, spoken, asked = await model.asked(2, 30)
+    assert role["content"] == "Be kind."
+    assert [said["content"] for said in before] == ["Speak slowly.", "Hello.", "Good morning."]
+    assert [said["role"] for said in before] == ["system", "user", "assistant"]
     assert called["content"] == "One moment please."
     assert taken["role"] == "tool"
     assert (thought["role"], told["role"]) == ("system", "system")
@@ -171,8 +179,7 @@ async def test_the_client_makes_a_call_watches_it_and_hangs_it_up(
             assert (await each.event("session.closed"))["reason"] == "close_requested"
         assert await asyncio.wait_for(sideband.closed, 15) == 1000
     heard = np.concatenate([pcm for _, pcm in caller.heard])
-    for pcm in (sideband.pcm, resampled(heard, TRACK_RATE, RATE)):
-        await sounds(pcm, ANSWER, weights)
+    await sounds(resampled(heard, TRACK_RATE, RATE), ANSWER, weights)
 
 
 def check_words(sideband: LiveCaller) -> None:
