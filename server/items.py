@@ -43,7 +43,7 @@ class Items:
 
     def create(self, item: Item, after: str | None = None) -> None:
         """Adds an item behind ``after`` (None: last; ``root``: first)."""
-        if item.kind == "message" and item.role == "user" and not self._info.can.text:
+        if item.kind == "message" and not self._info.can.text:
             raise RequestError("invalid_value", "item: this server's model takes no text", "item")
         try:
             previous = self._conversation.add(item, after)
@@ -62,7 +62,6 @@ class Items:
         self._tell(happen.ItemAdded(item=item, previous=previous))
         self._tell(happen.ItemDone(item=item, previous=previous))
         self.trim()
-        self._changed()
 
     def note(self, text: str) -> None:
         """Tells the model something that is not spoken; it holds from the next reply on."""
@@ -116,9 +115,10 @@ class Items:
         self._changed()
 
     def trim(self) -> None:
-        """Takes the oldest items out where there are too many, or too much is said in them."""
+        """Takes the oldest out where there are too many, or too much is said in them."""
         while self._too_much():
             self._delete(self._conversation.items()[0].id)
+        self._changed()
 
     def _too_much(self) -> bool:
         items = len(self._conversation)

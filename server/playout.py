@@ -10,10 +10,12 @@ Samples are mono at the engine's output rate; times are nanoseconds on the calle
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from engine.contract import Samples
 
@@ -59,8 +61,7 @@ class Playout(Protocol):
         """The reply that is being heard, if any."""
 
 
-@dataclass(frozen=True, slots=True)
-class Taken:
+class Taken(Struct, frozen=True):
     """A frame to be sent now, and the replies that began or ended with it.
 
     It ends at sample ``end`` of ``reply``, or belongs to none: then it is silence, but for the

@@ -36,10 +36,11 @@ from server.speaking import Speaking
 from server.unpaced import Streamed
 from server.updates import Updates
 
-LOOK = 20_000_000
-"""Nanoseconds between two looks at what may be due: there is an event every millisecond or so."""
+LOOK = 50_000_000
+"""Nanoseconds between two looks at what may be due: events come far more often."""
 REPORT = 100_000_000
-"""Nanoseconds between reports to the engine of what was played."""
+"""Nanoseconds between reports to the engine of what was played; one with a clock knows it nearly,
+and is told a tenth as often."""
 
 
 class Session:
@@ -91,11 +92,10 @@ class Session:
         self._now = self._began = self._reported = self._look_at = now
         self._updates = Updates(self._order, tell)
         self._context = Shared(self._order, info.can.tools)
-        self._judging = False
         self._idle_turn: str | None = None
         self._idle = IdleWatch()
         self._activity: Activity = "listening"
-        self._faulted = ""
+        self._judging, self._faulted = False, ""
 
     # Requests -----------------------------------------------------------------------------------
 
@@ -169,6 +169,7 @@ class Session:
             )
         self._speaking.stop(found, Outcome("cancelled", "client_cancelled"))
         self._share_context()
+        self._answer(self._owed.turn)
         self._show()
 
     def clear_output(self) -> None:
@@ -224,7 +225,7 @@ class Session:
                     self._speaking.begin(event.reply, self.settings, self._now)
             case contract.ReplyEnded():
                 self._speaking.made(event)
-                self._share_context()
+                self.items.trim()
                 self._answer(self._owed.turn)
             case contract.Fault():
                 self._faulted = event.code
@@ -251,7 +252,7 @@ class Session:
         self._look_at = now + LOOK
         if self._updates.overdue(now - self._began):
             self.update(None, self.settings)
-        if now - self._reported >= REPORT:
+        if now - self._reported >= (REPORT if self._cuts else 10 * REPORT):
             self._reported = now
             self._speaking.report(now)
         self._speaking.expire(now)
@@ -281,7 +282,6 @@ class Session:
         self._owed.rest(event.turn)
         wanted = self._listening.end(event) and self.settings.create_response
         self.items.trim()
-        self._share_context()
         if (wanted or event.turn == self._idle_turn) and self.info.replies == "when_told":
             self._answer(event.turn)
 

@@ -128,12 +128,12 @@ class Speaking:
             return
         reply.touched = now
         match event:
-            case contract.ReplyText():
-                self._replies.say(reply, event.text, event.start, event.end)
             case contract.ReplyAudio():
                 self._sounding[reply.id] = self._replies.sound(reply, event.pcm)
                 forget_oldest(self._sounding)
                 self._playout.push(reply.id, event.pcm, now)
+            case contract.ReplyText():
+                self._replies.say(reply, event.text, event.start, event.end)
             case contract.ToolCall():
                 self._replies.call(reply, event)
 

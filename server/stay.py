@@ -44,7 +44,6 @@ GOODBYE = 2.0
 
 _SOUND = (happen.Heard, happen.ReplyAudio, happen.Sounded)
 """Too many to log each, or to ask what else they are."""
-_ACTIVITY = (contract.SpeechStarted, contract.ReplyStarted)
 _FIRST = "first"
 """The ``ref`` of a session's first settings, where they have to hold before it begins."""
 
@@ -99,6 +98,7 @@ class Stay:
         self._inbox: deque[tuple[Raw, Subscriber]] = deque()
         self._asking: tuple[Subscriber, ...] = ()
         self._roomy = asyncio.Event()
+        self._roomy.set()
         self._settled: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._ended: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self._began = self._active = self._answered = time.monotonic_ns()
@@ -222,17 +222,23 @@ class Stay:
         reason = "engine_lost"
         async for event in self._engine.events():
             now = time.monotonic_ns()
-            self._count(event)
             self.session.tick(now)
             self.session.on_event(event)
             if self._inbox:
                 self._take_inbox()
             self._pacer.wake()
-            if isinstance(event, _ACTIVITY):
-                self._active = now
-            if isinstance(event, contract.Closed):
-                reason = event.reason
-                self._metrics.dropped(event.dropped)
+            match event:
+                case contract.ReplyAudio():
+                    pass
+                case contract.SpeechStarted() | contract.ReplyStarted():
+                    self._active = now
+                case contract.TurnEnded():
+                    self._metrics.turn_ended()
+                case contract.ReplyEnded():
+                    self._metrics.reply_ended(event.reason, event.timings)
+                case contract.Closed():
+                    reason = event.reason
+                    self._metrics.dropped(event.dropped)
         await self.end(reason)
 
     async def _tick(self) -> None:
@@ -240,7 +246,11 @@ class Stay:
         while not self._ended.done():
             await asyncio.sleep(TICK)
             now = time.monotonic_ns()
-            self._take_inbox()
+            if self._roomy.is_set():
+                self.session.tick(now)
+                self._pacer.wake()
+            else:
+                self._take_inbox()
             self._debt()
             if self.session.ended:
                 await self.end("closed")
@@ -315,12 +325,6 @@ class Stay:
                 self._log.error("fault", code=code, message=message, fatal=fatal)
         refused = isinstance(happening, happen.SettingsRefused)
         self.audience.tell(self._adapter.render(happening), self._asking if refused else None)
-
-    def _count(self, event: contract.Event) -> None:
-        if isinstance(event, contract.TurnEnded):
-            self._metrics.turn_ended()
-        elif isinstance(event, contract.ReplyEnded):
-            self._metrics.reply_ended(event.reason, event.timings)
 
     def _spawn(self, work: Coroutine[object, object, None], name: str) -> None:
         task = asyncio.get_running_loop().create_task(work, name=f"{name} {self.id}")

@@ -2,9 +2,10 @@
 
 Sound waits until two frames are there, so that a late packet does no harm; it is then taken a frame
 at a time, until it has run out. Four frames wait at most, where nothing else is said; beyond these
-the oldest goes, since a model that listens live must not fall behind. What is too little to be
-waited for (the last of a caller who has gone quiet) is taken as it is, filled up with silence.
-Pure.
+the oldest goes, since a model that listens live must not fall behind. Nor must it after ticks that
+were skipped: what the caller said meanwhile is let go, for whoever is heard later than before is
+heard later for good. What is too little to be waited for (the last of a caller who has gone quiet)
+is taken as it is, filled up with silence. Pure.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ class Buffer:
         """Each with the samples that had been offered before it."""
         self._flows = False
         self._waited = 0
+        self._behind = 0  # samples that skipped ticks did not take
         self.offered = self.dropped = self.held = 0
         """Samples: put in, heard by nobody, and waiting."""
 
@@ -53,21 +55,24 @@ class Buffer:
             self._sounds.append(entry)
             self.offered += samples
             self.held += samples
-            if self.held > self._capacity:
-                self.dropped += self.held - self._capacity
-                self._take(self.held - self._capacity, None)
+            self._let_go(self.held - self._capacity)
 
-    def fill(self, frame: Samples, *, listens: bool = True) -> list[Order]:
+    def fill(self, frame: Samples, *, listens: bool = True, skipped: int = 0) -> list[Order]:
         """Takes a tick's share: sound into ``frame``, else silence, and the orders behind it.
 
-        Where nobody ``listens`` yet, the sound is dropped.
+        Where nobody ``listens`` yet, the sound is dropped. ``skipped`` ticks were not run before.
         """
-        held, size = self.held, self._frame
+        size = self._frame
+        self._behind += skipped * size
+        self._let_go(min(self._behind, self.held - PREBUFFER * size))
+        held = self.held
         enough = held >= (size if self._flows else PREBUFFER * size)
         self._flows = enough or self._waited >= PREBUFFER
         self._waited = 0 if self._flows or not held else self._waited + 1
         samples = min(held, size) if self._flows else 0
         self._take(samples, frame)
+        if not samples:
+            self._behind = 0
         if not listens:
             self.dropped += samples
             samples = 0
@@ -77,6 +82,13 @@ class Buffer:
         while self._orders and self._orders[0][0] <= self.offered - self.held:
             orders.append(self._orders.popleft()[1])
         return orders
+
+    def _let_go(self, samples: int) -> None:
+        """Drops the oldest samples, if there are any to drop."""
+        if samples > 0:
+            self.dropped += samples
+            self._behind = max(0, self._behind - samples)
+            self._take(samples, None)
 
     def _take(self, samples: int, into: Samples | None) -> None:
         """Moves the oldest samples ``into`` a frame, or away."""

@@ -256,7 +256,7 @@ class Loop:
         orders: list[list[Order]] = []
         for seat in seats:
             run[seat.slot] = listens = batch.primed(seat.slot)
-            orders.append(seat.fill(batch.pcm[seat.slot], listens=listens))
+            orders.append(seat.fill(batch.pcm[seat.slot], listens=listens, skipped=skipped))
         batch.tick(run)
         runs, sane, due = run.tolist(), batch.sane.tolist(), (run & batch.sane & batch.due).tolist()
         levels, tokens = rms(batch.heard).tolist(), batch.tokens[:, 0].tolist()

@@ -81,10 +81,10 @@ class Seat:
             self.buffer.put(entry)
             return self.buffer.room
 
-    def fill(self, frame: Samples, *, listens: bool) -> list[Order]:
+    def fill(self, frame: Samples, *, listens: bool, skipped: int) -> list[Order]:
         """In the loop's thread: takes a tick's share, see ``Buffer``."""
         with self._lock:
-            return self.buffer.fill(frame, listens=listens)
+            return self.buffer.fill(frame, listens=listens, skipped=skipped)
 
     def counts(self) -> tuple[int, int]:
         """Samples offered so far, and of these those that nobody will have heard."""

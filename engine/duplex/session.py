@@ -72,9 +72,14 @@ class DuplexSession:
         return self.seat.put(pcm)
 
     def order(self, order: Order) -> None:
-        """See ``EngineSession``. It acts at the tick that takes the sound before it."""
+        """See ``EngineSession``. It acts at the tick that takes the sound before it, but for the
+        first settings: nothing is heard before them.
+        """
         self._check()
-        self.seat.put(order)
+        if isinstance(order, Settings) and self._first is None:
+            self._put([self._apply(order)])
+        else:
+            self.seat.put(order)
 
     def events(self) -> AsyncIterator[Event]:
         """See ``EngineSession``."""

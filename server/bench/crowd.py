@@ -1,8 +1,7 @@
 """A crowd of callers over WebSockets, cheap enough for one core: no library, one loop over sockets.
 
 Each connects when it is due, and once its session has started says a piece of speech every 80 ms
-and hears what comes back, with a stop-watch: against its own grid of 80 ms from the first frame
-that it heard, and as a player would that holds back :data:`BUFFER` before it begins.
+and hears what comes back, with a stop-watch (:mod:`server.bench.heard`).
 """
 
 from __future__ import annotations
@@ -17,9 +16,8 @@ from dataclasses import dataclass, field
 
 from server.bench import frames
 from server.bench.frames import SECONDS, Dialect, Message, Speech
+from server.bench.heard import Heard, Player
 
-BUFFER = 0.12
-"""Seconds that a caller's player holds back."""
 SPACING = 0.01
 """Seconds between two connections."""
 _UPGRADE = (
@@ -37,31 +35,6 @@ _LEAVING = 5.0
 
 
 @dataclass(slots=True, eq=False)
-class Heard:
-    """What one level's callers heard, while it was counted. Times in seconds."""
-
-    connecting: list[float] = field(default_factory=list)
-    """From connecting to the start of the session."""
-    late: list[float] = field(default_factory=list)
-    """Of each frame, against its caller's grid."""
-    back: list[float] = field(default_factory=list)
-    """From saying a piece to hearing it."""
-    own_late: list[float] = field(default_factory=list)
-    """How late the callers themselves said each piece."""
-    underruns: int = 0
-    wrong: int = 0
-    """Frames of somebody else's sound, or out of order."""
-    silent: int = 0
-    """Frames of silence after the first of sound."""
-    errors: int = 0
-    """Events that tell of an error."""
-    blocked: int = 0
-    """Pieces that could not be said when due, because the server did not read."""
-    lost: int = 0
-    """Sessions that did not start or did not stay."""
-
-
-@dataclass(slots=True, eq=False)
 class Caller:
     """One caller; ``phase`` is when in each 80 ms it speaks."""
 
@@ -75,37 +48,20 @@ class Caller:
     unread: bytes = b""
     said: int = 0
     first_said: float = 0.0
-    first_heard: float = 0.0
-    frames: int = 0
     last: int | None = None
-    shift: float = 0.0
-    """Seconds that its player fell behind."""
+    player: Player = field(default_factory=lambda: Player(SECONDS))
 
-    def take(self, now: float, heard: Heard, *, counts: bool) -> None:
-        """A frame came."""
-        if not self.frames:
-            self.first_heard = now
-        late = now - self.first_heard - self.frames * SECONDS
-        self.frames += 1
-        if counts:
-            heard.late.append(late)
-        if late > BUFFER + self.shift:
-            self.shift = late - BUFFER
-            heard.underruns += counts
-
-    def check(
-        self, mark: tuple[int, int] | None, now: float, heard: Heard, *, counts: bool
-    ) -> None:
+    def check(self, mark: tuple[int, int] | None, now: float, heard: Heard) -> None:
         """The frame that came begins with ``mark``."""
         if mark is None:
-            heard.silent += counts and self.last is not None
+            heard.silent += heard.counts and self.last is not None
             return
         caller, number = mark
         due = number if self.last is None else (self.last + 1) % frames.PERIOD
         if caller != self.number or number != due:
             heard.wrong += 1
         self.last = number
-        if counts:
+        if heard.counts:
             heard.back.append(now - self.first_said - number * SECONDS)
 
 
@@ -134,7 +90,6 @@ class Crowd:
         self._dialect = dialect
         self._speech = speech
         self._checks = checks
-        self._counts = False
         self._callers = [Caller(n, n * _GOLDEN % 1 * SECONDS) for n in range(callers)]
         self._here: dict[int, Caller] = {}
         self._started = 0
@@ -142,24 +97,24 @@ class Crowd:
         begin = time.monotonic()
         self._due = [(begin + n * SPACING, n) for n in range(callers)]
 
-    def gather(self) -> None:
+    async def gather(self) -> None:
         """All connect and begin to talk; returns when it has settled."""
         patience = time.monotonic() + len(self._callers) * SPACING + _PATIENCE
         while self._started < len(self._callers) and time.monotonic() < patience:
             self._run(time.monotonic() + 0.05)
         self._run(time.monotonic() + _SETTLE)
 
-    def talk(self, seconds: float) -> None:
+    async def talk(self, seconds: float) -> None:
         """They talk on, and what they hear is counted."""
-        self._counts = True
+        self.heard.counts = True
         self._run(time.monotonic() + seconds)
-        self._counts = False
+        self.heard.counts = False
         self.heard.lost = len(self._callers) - len(self._here)
         self.heard.lost += sum(not caller.started for caller in self._here.values())
         if self._checks:
             self.heard.wrong += sum(caller.last is None for caller in self._here.values())
 
-    def leave(self) -> None:
+    async def leave(self) -> None:
         """All hang up; returns when the server has let go of them, or does not."""
         self._due.clear()
         for caller in self._here.values():
@@ -195,7 +150,7 @@ class Crowd:
             heapq.heappop(self._due)
             return now
         heapq.heapreplace(self._due, (due + SECONDS, number))
-        if self._counts:
+        if self.heard.counts:
             self.heard.own_late.append(now - due)
         if not caller.said:
             caller.first_said = due
@@ -253,9 +208,9 @@ class Crowd:
 
     def _take(self, caller: Caller, data: bytes, message: Message, now: float) -> None:
         if frames.is_delta(data, message):
-            caller.take(now, self.heard, counts=self._counts)
+            caller.player.take(now, self.heard)
             if self._checks:
-                caller.check(frames.heard(data, message), now, self.heard, counts=self._counts)
+                caller.check(frames.heard(data, message), now, self.heard)
         elif message.first == frames.CLOSE:
             self._send(caller, frames.GOODBYE)
             self._gone(caller)

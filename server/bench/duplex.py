@@ -17,9 +17,9 @@ import resource
 import sys
 import time
 from collections.abc import Callable, Sequence
-from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 import msgspec
 import numpy as np
@@ -29,7 +29,8 @@ from engine.audio.resample import Resampler
 from engine.contract import Samples
 from server.bench import corpus, machine
 from server.bench.crowd import Crowd
-from server.bench.frames import DIALECTS, FRAME, RATE, Dialect, Speech
+from server.bench.frames import DIALECTS, FRAME, RATE, Speech
+from server.bench.heard import Heard
 from server.bench.level import CRITERIA, Level, Took, level
 
 RECORDINGS = Path("/usr/share/pocketsphinx/test/data/librivox")
@@ -47,11 +48,43 @@ class Server:
     """A server that is measured, and its processes."""
 
     name: str
-    address: tuple[str, int]
+    url: str
     front: int
-    engine: tuple[int, ...]
+    """The process with the sockets; an engine's is a child of it."""
     checks: bool
     """Whether it gives callers their own sound."""
+
+    @property
+    def engine(self) -> list[int]:
+        """The engine's process, if it has one; another one after it was lost."""
+        return list(machine.family(self.front))[1:]
+
+    @property
+    def address(self) -> tuple[str, int]:
+        """Host and port."""
+        at = URL(self.url)
+        assert at.host is not None
+        assert at.port is not None
+        return at.host, at.port
+
+
+class Callers(Protocol):
+    """All callers of one level."""
+
+    heard: Heard
+
+    async def gather(self) -> None:
+        """They begin to talk; returns when it has settled."""
+
+    async def talk(self, seconds: float) -> None:
+        """They talk on, and what they hear is counted."""
+
+    async def leave(self) -> None:
+        """They hang up."""
+
+
+Many = Callable[[Server, int], Callers]
+"""Makes so many callers of a server."""
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -59,6 +92,7 @@ def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="parley bench duplex", description=__doc__)
     parser.add_argument("--ramp", default="8,16,32,64", help="callers of each level")
     parser.add_argument("--protocol", choices=tuple(DIALECTS), default="live")
+    parser.add_argument("--transport", choices=("websocket", "webrtc"), default="websocket")
     parser.add_argument("--seconds", type=float, default=10.0, help="counted of each level")
     parser.add_argument("--recordings", type=Path, default=RECORDINGS, help="folder with WAV files")
     parser.add_argument("--json", type=Path, help="write the results here")
@@ -69,8 +103,11 @@ def main(arguments: Sequence[str]) -> int:
     print(CRITERIA)
     before = machine.cpu_times()
     ramp = [int(callers) for callers in given.ramp.split(",")]
-    speech = Speech(DIALECTS[given.protocol], recorded(given.recordings))
-    levels = asyncio.run(_bench(given.protocol, speech, ramp, given.seconds))
+    speech = recorded(given.recordings)
+    many = _crowds(given.protocol, speech)
+    if given.transport == "webrtc":
+        many = _calls(given.protocol, speech)
+    levels = asyncio.run(_bench(given.protocol, given.transport, many, ramp, given.seconds))
     told = Verdict.of(levels)
     print(told.line())
     machine.conclude(before)
@@ -89,7 +126,27 @@ def recorded(folder: Path) -> Samples:
     return Resampler(corpus.RATE, RATE).push(whole)
 
 
-async def _bench(protocol: str, speech: Speech, ramp: list[int], seconds: float) -> list[Level]:
+def _crowds(protocol: str, speech: Samples) -> Many:
+    dialect = DIALECTS[protocol]
+    said = Speech(dialect, speech)
+
+    def crowd(server: Server, callers: int) -> Crowd:
+        return Crowd(server.address, dialect, said, callers, checks=server.checks)
+
+    return crowd
+
+
+def _calls(protocol: str, speech: Samples) -> Many:
+    from server.bench.calls import RATE as CALLS
+    from server.bench.calls import Calls
+
+    said = Resampler(RATE, CALLS).push(speech)
+    return lambda server, callers: Calls(server.url, protocol, said, callers)
+
+
+async def _bench(
+    protocol: str, transport: str, many: Many, ramp: list[int], seconds: float
+) -> list[Level]:
     engine = {
         "replies": "by_itself",
         "tick": FRAME,
@@ -98,39 +155,30 @@ async def _bench(protocol: str, speech: Speech, ramp: list[int], seconds: float)
         "output_rate": RATE,
         "capacity": max(ramp),
     }
-    async with AsyncExitStack() as stack:
-        parley = await stack.enter_async_context(
-            machine.started(*machine.parley(json.dumps(engine)))
-        )
-        bare = await stack.enter_async_context(machine.started("-m", "server.bench.bare", protocol))
-        return _ramp(_pinned(parley, bare), DIALECTS[protocol], speech, ramp, seconds)
+    parley = machine.started(*machine.parley(json.dumps(engine)))
+    bare = machine.started("-m", "server.bench.bare", protocol)
+    async with parley as (url, pid), bare as (bare_url, bare_pid):
+        servers = [Server("parley", url, pid, checks=True)]
+        if transport == "websocket":
+            servers.append(Server("bare", bare_url, bare_pid, checks=False))
+        print(_pin(servers))
+        return await _ramp(servers, many, ramp, seconds)
 
 
-def _pinned(parley: tuple[str, int], bare: tuple[str, int]) -> list[Server]:
-    """The two servers on one core, the callers on another, and the engine on a third or theirs."""
+def _pin(servers: Sequence[Server]) -> str:
+    """Has all servers run on one core, the callers on another, and engines on a third or theirs."""
     cores = sorted(os.sched_getaffinity(0))
-    servers, here, engines = cores[0], cores[-1], cores[1 % len(cores)]
-    front, *engine = machine.family(parley[1])
-    for pid, core in ((front, servers), (bare[1], servers), (os.getpid(), here)):
-        machine.pin(pid, core)
-    for pid in engine:
-        machine.pin(pid, engines)
-    print(f"cores: either server {servers}, callers {here}, the engine's process {engines}")
-    return [
-        Server("parley", _address(parley[0]), front, tuple(engine), checks=True),
-        Server("bare", _address(bare[0]), bare[1], (), checks=False),
-    ]
+    fronts, here, engines = cores[0], cores[-1], cores[1 % len(cores)]
+    machine.pin(os.getpid(), here)
+    for server in servers:
+        machine.pin(server.front, fronts)
+        for pid in server.engine:
+            machine.pin(pid, engines)
+    return f"cores: either server {fronts}, callers {here}, the engine's process {engines}"
 
 
-def _address(url: str) -> tuple[str, int]:
-    at = URL(url)
-    assert at.host is not None
-    assert at.port is not None
-    return at.host, at.port
-
-
-def _ramp(
-    servers: Sequence[Server], dialect: Dialect, speech: Speech, ramp: list[int], seconds: float
+async def _ramp(
+    servers: Sequence[Server], many: Many, ramp: list[int], seconds: float
 ) -> list[Level]:
     """Every level of each server, to its first that is not clean."""
     levels: list[Level] = []
@@ -138,9 +186,9 @@ def _ramp(
     for callers in ramp:
         for server in tuple(left):
             for _ in range(TRIES):
-                measured = _measure(server, dialect, speech, callers, seconds)
+                measured = await _measure(server, many(server, callers), callers, seconds)
                 print(measured.line(), flush=True)
-                time.sleep(_BETWEEN)
+                await asyncio.sleep(_BETWEEN)
                 if not measured.faults:
                     break
             levels.append(measured)
@@ -149,23 +197,23 @@ def _ramp(
     return levels
 
 
-def _measure(
-    server: Server, dialect: Dialect, speech: Speech, callers: int, seconds: float
-) -> Level:
-    crowd = Crowd(server.address, dialect, speech, callers, checks=server.checks)
-    crowd.gather()
+async def _measure(server: Server, crowd: Callers, callers: int, seconds: float) -> Level:
+    _pin([server])
+    await crowd.gather()
     took = _watch(server)
-    crowd.talk(seconds)
+    await crowd.talk(seconds)
     measured = level(server.name, callers, crowd.heard, took())
-    crowd.leave()
+    await crowd.leave()
     return measured
 
 
 def _watch(server: Server) -> Callable[[], Took]:
     """Begins to watch a server's processes, and this one; what it returns says what they took."""
 
+    engines = server.engine
+
     def used() -> tuple[float, float, float, float]:
-        engine = sum(map(machine.cpu, server.engine))
+        engine = sum(map(machine.cpu, engines))
         return time.monotonic(), machine.cpu(server.front), engine, time.process_time()
 
     before, times = used(), machine.cpu_times()
@@ -173,7 +221,7 @@ def _watch(server: Server) -> Callable[[], Took]:
     def took() -> Took:
         passed, *cores = (now - then for now, then in zip(used(), before, strict=True))
         front, engine, own = (seconds / passed for seconds in cores)
-        memory = sum(map(machine.memory, (server.front, *server.engine)))
+        memory = sum(map(machine.memory, (server.front, *engines)))
         stolen = machine.stolen(times, machine.cpu_times())
         return Took(front=front, engine=engine, memory=memory, stolen=stolen, own_cpu=own)
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import msgspec
 import numpy as np
 
-from server.bench.crowd import BUFFER, Heard
+from server.bench.heard import BUFFER, Heard
 
 LATE = 0.04
 """Seconds, p99."""

@@ -70,15 +70,15 @@ def family(pid: int) -> Iterator[int]:
 
 
 def cpu(pid: int) -> float:
-    """Seconds of CPU that a process has used (proc(5), ``stat``)."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / _TICKS
+    """Seconds of CPU that a process has used (proc(5), ``stat``); none of one that has ended."""
+    fields = _told(pid, "stat").rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / _TICKS if fields else 0.0
 
 
 def memory(pid: int) -> int:
-    """Bytes of a process that are in memory."""
-    status = Path(f"/proc/{pid}/status").read_text()
-    return 1024 * int(status.partition("VmRSS:")[2].split()[0])
+    """Bytes of a process that are in memory; none of one that has ended."""
+    after = _told(pid, "status").partition("VmRSS:")[2].split()
+    return 1024 * int(after[0]) if after else 0
 
 
 def pin(pid: int, core: int) -> None:
@@ -86,6 +86,13 @@ def pin(pid: int, core: int) -> None:
     for task in Path(f"/proc/{pid}/task").iterdir():
         with suppress(ProcessLookupError):
             os.sched_setaffinity(int(task.name), {core})
+
+
+def _told(pid: int, file: str) -> str:
+    try:
+        return Path(f"/proc/{pid}/{file}").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return ""
 
 
 def _load() -> str:

@@ -47,7 +47,20 @@ def install() -> None:
 
 
 async def run(script: str, *arguments: str | Path, **environment: str | Path) -> Run:
-    """Runs one of ``js/``'s scripts to its end; it fails where the script does."""
+    """Runs one of ``js/``'s scripts for Realtime to its end."""
+    result = Run()
+    for said in await told(script, *arguments, **environment):
+        if "event" in said:
+            result.sources[said["source"]].see(json.dumps(said["event"]))
+        else:
+            result.result = said
+    return result
+
+
+async def told(
+    script: str, *arguments: str | Path, **environment: str | Path
+) -> list[dict[str, Any]]:
+    """Runs one of ``js/``'s scripts to its end, and returns its lines; it fails where that does."""
     install()
     process = await asyncio.create_subprocess_exec(
         NODE,
@@ -59,21 +72,10 @@ async def run(script: str, *arguments: str | Path, **environment: str | Path) ->
     )
     try:
         async with asyncio.timeout(_WITHIN):
-            told, complained = await process.communicate()
+            lines, complained = await process.communicate()
     finally:
         if process.returncode is None:
             process.kill()
             await process.wait()
     assert process.returncode == 0, complained.decode()
-    return _read(told)
-
-
-def _read(told: bytes) -> Run:
-    result = Run()
-    for line in told.splitlines():
-        said = json.loads(line)
-        if "event" in said:
-            result.sources[said["source"]].see(json.dumps(said["event"]))
-        else:
-            result.result = said
-    return result
+    return [json.loads(line) for line in lines.splitlines()]

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from engine.contract import Samples
 
 SESSIONS = "v1/live/sessions"
+Create = Callable[[str, Mapping[str, Any]], Awaitable[Mapping[str, Any]]]
+"""Has a server make the session and the answer that a body asks for."""
 PCM: Mapping[str, Any] = {"type": "audio/pcm", "rate": 24_000}
 _CODECS = {"audio/pcm": "pcm_s16le", "audio/pcmu": "pcm_mulaw", "audio/pcma": "pcm_alaw"}
 
@@ -109,7 +111,7 @@ async def live(url: str, *, talks: bool = False, **session: Any) -> AsyncIterato
             yield caller
         finally:
             await stopped(talking)
-        await _ended(caller)
+        await ended(caller)
 
 
 @asynccontextmanager
@@ -122,9 +124,16 @@ async def watching(url: str, session_id: str) -> AsyncIterator[LiveCaller]:
         caller.verdict()
 
 
+async def posted(url: str, body: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Asks for a call."""
+    async with ClientSession() as web, web.post(urljoin(url, SESSIONS), json=body) as response:
+        assert response.status == 201, await response.text()
+        return dict(await response.json())
+
+
 @asynccontextmanager
 async def live_call(
-    url: str, *, dcid: int | None = None, **session: Any
+    url: str, *, dcid: int | None = None, create: Create = posted, **session: Any
 ) -> AsyncIterator[LiveCaller]:
     """A session over WebRTC; with ``dcid`` its channel is agreed on beforehand."""
     connection = RTCPeerConnection(RTCConfiguration(iceServers=[]))
@@ -137,10 +146,8 @@ async def live_call(
 
     async def post(url: str, offer: str) -> tuple[str, str]:
         transport = {"type": "webrtc", "sdp": offer, **number}
-        body = {"session": {"model": "gpt-live-1", **session}, "transport": transport}
-        async with ClientSession() as web, web.post(urljoin(url, SESSIONS), json=body) as response:
-            assert response.status == 201, await response.text()
-            made = await response.json()
+        session_ = {"model": "gpt-live-1", **session}
+        made = await create(url, {"session": session_, "transport": transport})
         assert made["transport"]["type"] == "webrtc"
         return made["transport"]["sdp"], made["session"]["id"]
 
@@ -149,7 +156,17 @@ async def live_call(
         caller.id = caller.location
         assert (await caller.event("session.started"))["session"]["id"] == caller.id
         yield caller
-        await _ended(caller)
+        await ended(caller)
+
+
+async def ended(caller: LiveCaller) -> None:
+    """Ends a session unless it has ended, and has nothing left open."""
+    if "session.closed" not in caller.strict.types:
+        await caller.close()
+    async with asyncio.timeout(15):
+        await asyncio.shield(caller.closed)
+    caller.verdict()
+    caller.strict.finish()
 
 
 def coded(pcm: Samples, format_: Mapping[str, Any]) -> bytes:
@@ -191,16 +208,6 @@ async def _connected(
             yield caller
         finally:
             await stopped([reading])
-
-
-async def _ended(caller: LiveCaller) -> None:
-    """Ends a session unless it has ended, and has nothing left open."""
-    if "session.closed" not in caller.strict.types:
-        await caller.close()
-    async with asyncio.timeout(15):
-        await asyncio.shield(caller.closed)
-    caller.verdict()
-    caller.strict.finish()
 
 
 async def _read(ws: ClientWebSocketResponse, caller: LiveCaller) -> None:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import base64
 import json
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
@@ -67,6 +67,7 @@ class StrictLive:
         reflected: what a sideband was shown of the caller's sound.
         first: where on the timeline a sideband's sound begins, in milliseconds.
         missed: milliseconds that it was not shown.
+        clock: the client's, in seconds.
     """
 
     place: Place = "socket"
@@ -75,9 +76,10 @@ class StrictLive:
     reflected: bytearray = field(default_factory=bytearray)
     first: int = 0
     missed: int = 0
+    clock: Callable[[], float] = time.monotonic
 
     def __post_init__(self) -> None:
-        self._began = time.monotonic()
+        self._began = self.clock()
         self._ids: set[str] = set()
         self._asked: dict[str, str] = {}
         self._answered: set[str] = set()
@@ -93,7 +95,7 @@ class StrictLive:
     def asks(self, event: Mapping[str, Any]) -> None:
         """The client sends ``event`` now."""
         if event.get("type") == "session.start" and not self._first:
-            self._began = time.monotonic()
+            self._began = self.clock()
         event_id = event.get("event_id")
         if isinstance(event_id, str):
             assert event_id not in self._asked, "a test gives an id twice"
@@ -145,7 +147,7 @@ class StrictLive:
     @property
     def elapsed(self) -> float:
         """Seconds since before the session can have begun."""
-        return time.monotonic() - self._began
+        return self.clock() - self._began
 
     def said(self, direction: Literal["input", "output"]) -> str:
         """All the words of one direction."""

@@ -9,6 +9,7 @@ import wave
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pytest
 
 from tests import sounds
@@ -21,9 +22,10 @@ SHOWN = "http://127.0.0.1:8300/"
 SERVE = "import sys; from server.cli import main; sys.exit(main())"
 
 
-def program(page: str) -> str:
-    """The Python program that ``page`` shows."""
-    (found,) = re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(), re.DOTALL)
+def program(page: str, calls: str) -> str:
+    """The Python program of ``page`` that ``calls``."""
+    shown = re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(), re.DOTALL)
+    (found,) = (program for program in shown if calls in program)
     assert SHOWN in found
     return str(found)
 
@@ -49,8 +51,8 @@ def parley() -> Iterator[str]:
     yield from serving()
 
 
-def run(page: str, url: str, folder: Path) -> str:
-    command = [sys.executable, "-c", program(page).replace(SHOWN, url)]
+def run(page: str, url: str, folder: Path, calls: str = "realtime.connect") -> str:
+    command = [sys.executable, "-c", program(page, calls).replace(SHOWN, url)]
     return subprocess.run(
         command, cwd=folder, check=True, capture_output=True, text=True, timeout=60
     ).stdout
@@ -75,3 +77,12 @@ def test_the_embedding_client_is_answered_aloud(parley: str, tmp_path: Path) -> 
     pcm = sounds.read_wav(tmp_path / "answer.wav", 24_000)
     assert 0.5 < len(pcm) / 24_000 < 30
     assert abs(pcm).max() > 0.05
+
+
+def test_the_live_client_keeps_what_it_heard_of_its_call(echo: str, tmp_path: Path) -> None:
+    question = 0.3 * np.sin(np.arange(24_000) / 5)
+    sounds.write_wav(tmp_path / "question.wav", question.astype(np.float32), 24_000)
+    run("docs/embedding.md", echo, tmp_path, "live.connect")
+    heard = sounds.read_wav(tmp_path / "call.wav", 24_000)
+    assert 5 < len(heard) / 24_000 < 12
+    assert abs(heard).max() > 0.05

@@ -59,18 +59,27 @@ def server(
         yield running
 
 
-def moshi(folder: Path) -> Server:
+class Talkative(Server):
+    """A server whose model talks without being talked to."""
+
+
+def moshi(folder: Path) -> Talkative:
     """A server of the random model, on one thread."""
     from tests.duplex.tiny import SHAPE, with_words
 
     options = json.dumps({"model": str(with_words(folder, SHAPE)), **MOSHI})
     engine = ("--engine.name", "duplex", "--engine.options", options)
-    return Server(*engine, log=folder / "log", environment={"OMP_NUM_THREADS": "1"})
+    return Talkative(*engine, log=folder / "log", environment={"OMP_NUM_THREADS": "1"})
 
 
-async def reply(caller: Caller, seconds: float = 0.6) -> str:
-    """The next reply that begins; the simulated model has to hear something."""
-    caller.microphone.say(tone(caller, seconds))
+async def reply(caller: Caller, server: Server, seconds: float = 0.6) -> str:
+    """The next reply that begins; the simulated model has to hear something.
+
+    The other is slower than its callers: on a socket, what they sent would wait behind their sound.
+    """
+    caller.microphone.muted = isinstance(server, Talkative)
+    if not caller.microphone.muted:
+        caller.microphone.say(tone(caller, seconds))
     return str((await caller.event("response.created"))["response"]["id"])
 
 
@@ -83,7 +92,7 @@ async def test_what_the_model_says_comes_as_responses_that_nobody_asked_for(
         assert session["audio"]["input"]["transcription"] is None
         assert await caller.update(tracing="auto") == session | {"tracing": "auto"}
         for _ in range(2):
-            began = await reply(caller)
+            began = await reply(caller, server)
             response = await caller.done()
             assert (response["id"], response["status"]) == (began, "completed")
             (item,) = response["output"]
@@ -103,7 +112,7 @@ async def test_what_the_model_says_comes_as_responses_that_nobody_asked_for(
 async def test_a_response_comes_no_faster_than_it_is_spoken(server: Server) -> None:
     began = time.monotonic()
     async with talking(server.url) as caller:
-        await reply(caller, 1.5)
+        await reply(caller, server, 1.5)
         (item,) = (await caller.done())["output"]
         samples = len(caller.strict.sound[item["id"]]) // 2
         assert 0 < samples / SOCKET_RATE < time.monotonic() - began
@@ -114,7 +123,7 @@ async def test_a_response_that_is_cancelled_is_muted_and_a_later_one_is_whole(
     connect: Connect, server: Server
 ) -> None:
     async with connect(server.url) as caller:
-        began = await reply(caller)
+        began = await reply(caller, server)
         await caller.event("response.content_part.added")
         await caller.send("response.cancel")
         response = await caller.done()
@@ -123,7 +132,7 @@ async def test_a_response_that_is_cancelled_is_muted_and_a_later_one_is_whole(
         assert [item["status"] for item in response["output"]] == ["incomplete"]
         await caller.microphone.spoken()
         await asyncio.sleep(0.6)
-        assert await reply(caller) != began
+        assert await reply(caller, server) != began
         assert (await caller.done())["status"] == "completed"
         assert "error" not in caller.strict.types
 
@@ -132,7 +141,7 @@ async def test_a_track_that_is_cleared_is_silent_until_the_model_has_paused(
     server: Server,
 ) -> None:
     async with called(server.url) as caller:
-        began = await reply(caller, 1.0)
+        began = await reply(caller, server, 1.0)
         await caller.event("output_audio_buffer.started")
         await caller.send("output_audio_buffer.clear")
         response = await caller.done()
@@ -141,7 +150,7 @@ async def test_a_track_that_is_cleared_is_silent_until_the_model_has_paused(
         assert cleared["response_id"] == began
         await caller.microphone.spoken()
         await asyncio.sleep(0.6)
-        assert await reply(caller) != began
+        assert await reply(caller, server) != began
         await caller.event("output_audio_buffer.started")
         assert (await caller.done())["status"] == "completed"
 
@@ -156,14 +165,14 @@ async def test_the_floor_is_the_models_and_whoever_asks_for_it_is_refused_by_nam
         "input_audio_buffer.commit": {},
     }
     async with talking(server.url) as caller:
-        await reply(caller, 1.5)
+        await reply(caller, server, 1.5)
         for kind, fields in asked.items():
             await caller.send(kind, event_id=f"my {kind}", **fields)
             error = (await caller.event("error"))["error"]
             assert (error["type"], error["event_id"]) == ("invalid_request_error", f"my {kind}")
             assert error["param"] in ("type", "item")
         await caller.done()
-        await reply(caller)
+        await reply(caller, server)
         ended = [e["response"] for e in caller.strict.events if e["type"] == "response.done"]
         assert {response["status"] for response in ended} == {"completed"}
         added = [e for e in caller.strict.events if e["type"] == "conversation.item.added"]
@@ -181,13 +190,13 @@ async def test_a_role_holds_from_the_beginning_and_another_is_refused_by_name(
         error = (await caller.event("error"))["error"]
         assert (error["param"], error["event_id"]) == ("session.instructions", "mine")
         assert await caller.update() == session
-        await reply(caller)
+        await reply(caller, server)
         assert (await caller.done())["status"] == "completed"
 
 
 async def test_a_killed_engine_is_told_and_the_next_caller_is_served(server: Server) -> None:
     async with talking(server.url) as caller:
-        began = await reply(caller, 3.0)
+        began = await reply(caller, server, 3.0)
         os.kill(server.engine_pid, signal.SIGKILL)
         error = (await caller.event("error"))["error"]
         assert (error["type"], error["code"]) == ("server_error", "engine_lost")
@@ -198,19 +207,19 @@ async def test_a_killed_engine_is_told_and_the_next_caller_is_served(server: Ser
         assert ended[-1]["status"] == "failed" or ended[-1]["id"] != began
     await ready(server, 60.0)
     async with talking(server.url) as caller:
-        await reply(caller)
+        await reply(caller, server)
 
 
 async def test_the_end_of_the_longest_session_is_told(tmp_path: Path) -> None:
-    with simulated(tmp_path / "log", **SIMULATED, longest_session=2.0) as served:
-        async with talking(served.url) as caller:
+    with simulated(tmp_path / "log", **SIMULATED, longest_session=2.0) as server:
+        async with talking(server.url) as caller:
             expires = caller.strict.events[0]["session"]["expires_at"]
             assert 0 < expires - time.time() <= 2.0
-            await reply(caller, 3.0)
+            await reply(caller, server, 3.0)
             assert (await caller.done())["status"] == "cancelled"
             error = (await caller.event("error"))["error"]
             assert (error["type"], error["code"]) == ("invalid_request_error", "session_expired")
             async with asyncio.timeout(15):
                 assert await caller.closed == 1000
             caller.strict.finish()
-        assert ends(served) == ["session_expired"]
+        assert ends(server) == ["session_expired"]

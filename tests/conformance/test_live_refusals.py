@@ -7,7 +7,7 @@ from typing import Any, get_args
 
 import pytest
 from aiohttp import WSServerHandshakeError
-from openai.types.live import ClientEvent, SessionConfig
+from openai.types.live import BuiltInVoice, ClientEvent, SessionConfig
 from openai.types.live.media_session_config_param import MediaSessionConfigParam
 
 from server.transport import live_sockets
@@ -98,6 +98,7 @@ def test_every_event_and_field_of_the_package_is_served_or_refused_here() -> Non
 
 
 async def test_a_start_that_cannot_be_had_names_its_field_and_the_next_one_may_do() -> None:
+    """P37."""
     async with service() as now, unstarted(at(now)) as caller:
         error = await caller.refused("session.input_audio.mute")
         assert error["code"] == "session_not_started"
@@ -118,6 +119,7 @@ async def test_a_start_that_cannot_be_had_names_its_field_and_the_next_one_may_d
 async def test_what_is_not_served_is_refused_by_name_and_the_session_goes_on(
     engine: dict[str, Any],
 ) -> None:
+    """P37."""
     async with service(simulated=engine) as now, live(at(now)) as caller:
         for kind, fields in EVENTS.items():
             error = await caller.refused(kind, **fields)
@@ -151,6 +153,18 @@ async def test_what_is_not_served_is_refused_by_name_and_the_session_goes_on(
         )
         error = await caller.refused("session.start", session=LIVE)
         assert error["code"] == "session_already_started"
+
+
+async def test_every_voice_of_the_api_is_taken_and_another_refused_with_those_there_are() -> None:
+    """P38."""
+    async with service() as now, unstarted(at(now)) as caller:
+        audio = {"output": {"voice": "nova"}}
+        error = await caller.refused("session.start", session=LIVE | {"audio": audio})
+        for voice in get_args(BuiltInVoice):
+            assert f" {voice}" in error["message"]
+            async with live(at(now), audio={"output": {"voice": voice}}) as other:
+                shown = other.strict.events[0]["session"]["audio"]["output"]
+                assert shown == {"voice": voice}
 
 
 async def test_an_engine_that_takes_no_text_refuses_it_by_name() -> None:

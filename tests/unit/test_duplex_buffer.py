@@ -11,7 +11,7 @@ from engine.duplex.buffer import CAP, PREBUFFER, Buffer
 
 FRAME = 8
 STEPS = st.lists(
-    st.one_of(st.integers(0, 40), st.just("order"), st.just("tick"), st.just("deaf")), max_size=60
+    st.one_of(st.integers(0, 40), st.sampled_from(["order", "tick", "deaf", "late"])), max_size=60
 )
 
 
@@ -42,7 +42,10 @@ def test_every_sample_is_heard_missed_dropped_or_waits(steps: list[int | str]) -
             buffer.put(Cancel(reply=str(told)))
             told += 1
         else:
-            orders += ordered(buffer.fill(sound := frame(), listens=step == "tick"))
+            skipped = 3 * (step == "late")
+            orders += ordered(
+                buffer.fill(sound := frame(), listens=step != "deaf", skipped=skipped)
+            )
             sounds.append(sound[sound > 0])
         heard = sum(map(len, sounds))
         assert buffer.offered == offered == heard + buffer.dropped + buffer.held
@@ -80,3 +83,24 @@ def test_the_oldest_goes_first() -> None:
     buffer.fill(sound := frame())
     assert sound[0] == 2 * FRAME + 1
     assert buffer.dropped == 2 * FRAME
+
+
+@given(st.integers(1, 40), st.booleans())
+def test_after_a_stall_callers_are_heard_as_soon_as_before(stalled: int, held_back: bool) -> None:
+    """``held_back``: what was said meanwhile waited in a socket, and comes as fast as it can."""
+    buffer, said, waits = Buffer(FRAME), 0, []
+    backlog = 0
+    for tick in range(20 + stalled + 40):
+        backlog += FRAME
+        if 20 <= tick < 20 + stalled:
+            if not held_back:
+                buffer.put(numbered(said, FRAME))
+                said, backlog = said + FRAME, backlog - FRAME
+            continue
+        comes = min(backlog, buffer.room) if held_back else backlog
+        buffer.put(numbered(said, comes))
+        said, backlog = said + comes, backlog - comes
+        buffer.fill(sound := frame(), skipped=stalled if tick == 20 + stalled else 0)
+        if sound.any():
+            waits.append(said + backlog - int(sound.max()))
+    assert waits[-1] == waits[10]

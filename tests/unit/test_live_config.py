@@ -126,7 +126,7 @@ def test_every_field_of_the_api_is_known() -> None:
     assert set(Config.__struct_fields__) == asked
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(either)
 def test_what_is_asked_for_is_shown_as_it_was_asked_for(case: tuple[bool, dict[str, Any]]) -> None:
     leg, asked = case
@@ -151,7 +151,7 @@ def test_what_is_asked_for_is_shown_as_it_was_asked_for(case: tuple[bool, dict[s
         assert told["audio"]["format"] == {"type": kind, "rate": rate}
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(either)
 def test_the_session_is_what_is_shown(case: tuple[bool, dict[str, Any]]) -> None:
     leg, asked = case
@@ -182,7 +182,7 @@ def objects(value: Any, at: str) -> Iterator[tuple[str, dict[str, Any]]]:
             yield from objects(inner, f"{at}[{number}]")
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(either, st.data())
 def test_a_field_that_is_not_known_is_an_error_at_every_depth(
     case: tuple[bool, dict[str, Any]], data: st.DataObject
@@ -195,7 +195,7 @@ def test_a_field_that_is_not_known_is_an_error_at_every_depth(
     assert (error.code, error.param) == ("unknown_parameter", f"{at}.instruction")
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(either, st.data())
 def test_whatever_stands_in_a_field_it_is_shown_or_named(
     case: tuple[bool, dict[str, Any]], data: st.DataObject

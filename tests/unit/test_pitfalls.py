@@ -1,4 +1,4 @@
-"""Every public pitfall of the Realtime protocol has its line, and each line its tests."""
+"""Every public pitfall of Realtime and GPT-Live has its line, and each line its tests."""
 
 import ast
 import re
@@ -6,8 +6,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs/pitfalls.md").read_text()
-NUMBERS = {*range(1, 36), 39, 40}
-"""P36 to P38 are those of another protocol."""
+NUMBERS = set(range(1, 41))
 LINES = dict(re.findall(r"^\| P(\d+) \|(.+)$", PAGE, re.MULTILINE))
 TEST = r"`([a-z]+/\w+\.py)::(\w+)`"
 

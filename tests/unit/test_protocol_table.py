@@ -1,4 +1,4 @@
-"""``docs/protocol.md`` has a row for everything the API has, and each says what is true of it.
+"""``docs/protocol.md`` has a row for everything Realtime has, and each says what is true of it.
 
 What there is comes from the types of the ``openai`` package. A row that is *done* names tests that
 exist; what is only accepted, or refused, is written down here once more, so that neither list
@@ -7,12 +7,8 @@ grows by itself.
 
 from __future__ import annotations
 
-import ast
-import re
-import types
 from collections.abc import Iterator
-from pathlib import Path
-from typing import Annotated, Any, Union, get_args, get_origin
+from typing import get_args
 
 import openai.types.realtime as api
 import pytest
@@ -22,8 +18,8 @@ from openai.types.realtime.realtime_transcription_session_create_response import
 )
 from pydantic import BaseModel
 
-ROOT = Path(__file__).parents[2]
-PAGE = ROOT / "docs/protocol.md"
+from tests.unit import protocol_page as page
+from tests.unit.protocol_page import kinds, models, tag
 
 ACCEPTED = {
     "session.audio.input.noise_reduction",
@@ -79,43 +75,11 @@ WITHIN = {
 """Objects whose own fields have rows."""
 LISTENS = ("type", "object", "id", "expires_at", "audio")
 """What a session that only listens has of its own."""
-EVENTS = [api.RealtimeClientEvent, api.RealtimeServerEvent]
-
-
-def kinds(annotation: Any, opened: tuple[type, ...] = ()) -> list[Any]:
-    """The alternatives of a type, null left out; ``opened`` containers by what is in them."""
-    origin = get_origin(annotation)
-    if origin is Annotated or origin in opened:
-        return kinds(get_args(annotation)[0], opened)
-    if origin in (Union, types.UnionType):
-        return [kind for one in get_args(annotation) for kind in kinds(one, opened)]
-    return [] if annotation is type(None) else [annotation]
-
-
-def models(annotation: Any, opened: tuple[type, ...] = ()) -> list[type[BaseModel]]:
-    return [
-        k for k in kinds(annotation, opened) if isinstance(k, type) and issubclass(k, BaseModel)
-    ]
-
-
-def tag(model: type[BaseModel], name: str = "type") -> str:
-    """The value by which a union tells ``model``."""
-    return str(get_args(kinds(model.model_fields[name].annotation)[0])[0])
 
 
 def fields(model: type[BaseModel], path: str) -> Iterator[str]:
-    """A row's name for each field of ``model``, deeper where ``WITHIN`` says so."""
-    for name, field in model.model_fields.items():
-        inner = models(field.annotation) if name in WITHIN else []
-        if not inner:
-            yield f"{path}.{name}"
-        for each in inner:
-            if len(inner) == 1:
-                yield from fields(each, f"{path}.{name}")
-                continue
-            at = f"{path}.{name}.{tag(each)}"
-            yield at
-            yield from (row for row in fields(each, at) if row != f"{at}.type")
+    """See :func:`tests.unit.protocol_page.fields`."""
+    return page.fields(model, path, WITHIN)
 
 
 def items() -> Iterator[str]:
@@ -144,15 +108,6 @@ PARTS = {
 }
 
 
-def events() -> dict[str, set[str]]:
-    """Every event, and its fields."""
-    return {
-        tag(model): set(model.model_fields) - {"type", "event_id"}
-        for union in EVENTS
-        for model in models(union)
-    }
-
-
 def objects() -> set[str]:
     """The rows of everything that is no event."""
     return {
@@ -168,33 +123,19 @@ def objects() -> set[str]:
     }
 
 
-def table() -> dict[str, list[str]]:
-    """The page's rows by name: the cells behind it."""
-    lines = [line for line in PAGE.read_text().splitlines() if line.startswith("| `")]
-    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
-    names = [row[0].strip("`") for row in rows]
-    assert len(set(names)) == len(names)
-    return {name: row[1:] for name, row in zip(names, rows, strict=True)}
-
-
-ROWS = table()
-
-
-def named(cell: str) -> set[str]:
-    return set(re.findall(r"`([^`]+)`", cell))
+ROWS = page.rows("OpenAI Realtime")
+EVENTS = page.events(
+    [api.RealtimeClientEvent, api.RealtimeServerEvent], common={"type", "event_id"}
+)
 
 
 def test_every_field_has_its_row() -> None:
-    besides = {row for row in ROWS if row.startswith(tuple(f"{name}." for name in events()))}
-    besides -= objects()
-    assert set(ROWS) - set(events()) - besides == objects()
+    page.check_besides(ROWS, EVENTS, objects())
 
 
-@pytest.mark.parametrize("event", events())
+@pytest.mark.parametrize("event", EVENTS)
 def test_every_event_has_its_row_and_all_its_fields(event: str) -> None:
-    own = {row.removeprefix(f"{event}.") for row in ROWS if row.startswith(f"{event}.")}
-    there = events()[event]
-    assert named(ROWS[event][0]) | (own & there) == there
+    page.check_event(ROWS, event, EVENTS[event])
 
 
 def test_a_session_that_listens_has_no_sound_of_another_kind() -> None:
@@ -211,7 +152,7 @@ def test_a_session_that_listens_has_no_sound_of_another_kind() -> None:
 def test_nothing_more_and_nothing_less_is_accepted_or_refused(
     status: str, listed: set[str]
 ) -> None:
-    assert {name for name, row in ROWS.items() if row[-2] == status} == listed
+    assert page.of_status(ROWS, status) == listed
 
 
 def test_each_row_says_one_of_three_things() -> None:
@@ -220,13 +161,4 @@ def test_each_row_says_one_of_three_things() -> None:
 
 @pytest.mark.parametrize("name", ROWS)
 def test_what_is_done_is_shown_by_a_test_that_exists(name: str) -> None:
-    shown = re.findall(r"`(tests/[^`]+)::(test_\w+)`", ROWS[name][-1])
-    assert shown or ROWS[name][-2] != "done"
-    for path, test in shown:
-        assert test in functions_of(path), f"{path} has no {test}"
-
-
-def functions_of(path: str) -> set[str]:
-    tree = ast.parse((ROOT / path).read_text())
-    functions = (ast.FunctionDef, ast.AsyncFunctionDef)
-    return {node.name for node in ast.walk(tree) if isinstance(node, functions)}
+    page.check_shown(ROWS[name])

@@ -9,8 +9,10 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from engine import contract
-from engine.contract import Abilities, EngineInfo, Samples
+from engine.contract import Abilities, EngineInfo, Role, Samples
 from server import happenings as happen
+from server.conversation import Content, Item
+from server.items import MAX_ITEMS
 from server.owed import MOST
 from server.requests import RequestError
 from tests.unit.test_session import INFO, INFO_BY_ITSELF, RATE, Harness, play, scenes
@@ -159,8 +161,12 @@ def test_behind_its_end_a_session_tells_nothing_of_sound() -> None:
     assert talk.kinds()[-1] == "Ended"
 
 
-@given(st.lists(st.just(["say"]) | scenes(), max_size=6), st.booleans())
-@settings(max_examples=100, deadline=None)
+live = scenes().map(lambda steps: [step for step in steps if step not in ("cancel", "clear")])
+"""No Live client can stop a reply."""
+
+
+@given(st.lists(st.just(["say"]) | live, max_size=6), st.booleans())
+@settings(max_examples=60, deadline=None)
 def test_whatever_happens_texts_are_said_once_in_order_and_the_end_comes_last(
     parts: list[list[str]], finishes: bool
 ) -> None:
@@ -185,3 +191,26 @@ def test_whatever_happens_texts_are_said_once_in_order_and_the_end_comes_last(
         assert said == asked
     assert talk.kinds().count("Ended") == 1
     assert talk.kinds()[-1] == "Ended"
+
+
+def test_the_conversation_of_a_model_that_finds_no_turns_is_bounded() -> None:
+    talk = Harness(info=INFO_BY_ITSELF)
+    talk.settle()
+    for number in range(MAX_ITEMS + 10):
+        name = f"own{number}"
+        talk.event(
+            contract.ReplyStarted(name),
+            contract.ReplyText(name, "word", 0, 100),
+            contract.ReplyEnded(name, "completed"),
+        )
+    assert len(talk.session.conversation) == MAX_ITEMS
+
+
+@pytest.mark.parametrize("role", ["user", "system", "assistant"])
+def test_a_model_that_takes_no_text_is_given_no_message_that_it_would_not_learn_of(
+    role: Role,
+) -> None:
+    talk = Harness(info=replace(INFO_BY_ITSELF, can=Abilities()))
+    item = Item(id="i", role=role, content=(Content(kind="text", text="Be brief."),))
+    with pytest.raises(RequestError, match="takes no text"):
+        talk.session.items.create(item)

@@ -198,6 +198,8 @@ class LiveAdapter:
         match happening:
             case happen.Sounded():
                 return self._sounded(happening)
+            case happen.ReplyAudio():
+                pass  # It is told once it leaves.
             case happen.Heard():
                 self._said.hear(len(happening.pcm), self._spoken.ms)
                 if self._watched:
@@ -229,15 +231,14 @@ class LiveAdapter:
         rendered: list[Struct] = []
         start = self._spoken.skip(sounded.lost)
         begun = self._spoken.advance(len(sounded.pcm), sounded.reply, sounded.end)
+        end = self._spoken.ms
         if not self._leg:
             rendered.append(events.OutputAudioDelta(delta=self._encoder.push(sounded.pcm)))
         if self._watched:
             audio = self._reflected_out.push(sounded.pcm)
-            rendered.append(
-                events.ReflectedOutput(delta=audio, start_ms=start, end_ms=self._spoken.ms)
-            )
+            rendered.append(events.ReflectedOutput(delta=audio, start_ms=start, end_ms=end))
         rendered += [events.spoken(words) for words in begun]
-        if (seconds := self._spoken.ms // 1000) >= self._reported + USAGE:
+        if (seconds := end // 1000) >= self._reported + USAGE:
             self._reported = seconds
             rendered.append(events.SessionUsageUpdated(usage=events.Usage(seconds)))
         return rendered

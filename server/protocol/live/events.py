@@ -35,11 +35,6 @@ class Error(_Answer, kw_only=True, tag="error"):
     error: ErrorBody
 
 
-class Info(ServerEvent, kw_only=True, tag="info"):
-    code: str
-    message: str
-
-
 class SessionStarted(_Answer, kw_only=True, tag="session.started"):
     session: Resource
 
