@@ -155,6 +155,18 @@ async def test_what_is_not_served_is_refused_by_name_and_the_session_goes_on(
         assert error["code"] == "session_already_started"
 
 
+async def test_a_binary_frame_is_refused_before_the_start_and_behind_it() -> None:
+    async with service() as now, now.caller.ws_connect(f"/{SESSIONS}") as ws:
+        await ws.send_bytes(b'{"type":"session.close"}')
+        assert (await ws.receive_json())["error"]["code"] == "invalid_event"
+        await ws.send_json({"type": "session.start", "session": LIVE})
+        assert (await ws.receive_json())["type"] == "session.started"
+        await ws.send_bytes(b'{"type":"session.close"}')
+        while (event := await ws.receive_json())["type"] != "error":
+            assert event["type"] == "session.output_audio.delta"
+        assert event["error"]["code"] == "invalid_event"
+
+
 async def test_every_voice_of_the_api_is_taken_and_another_refused_with_those_there_are() -> None:
     """P38."""
     async with service() as now, unstarted(at(now)) as caller:
