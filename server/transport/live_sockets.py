@@ -101,6 +101,8 @@ class LiveSockets:
                 return None
             event_id: str | None = None
             try:
+                if message.type is WSMsgType.BINARY:
+                    raise RequestError("invalid_event", "Expected a text frame, got a binary one.")
                 fields = decode(message.data)
                 event_id = client.id_of(fields)
                 return await self._start(client.event_of(fields), caller)

@@ -12,7 +12,7 @@ import pytest
 from server.protocol.live.adapter import LiveAdapter
 from tests.conformance.live_callers import LiveCaller, live, live_call, unstarted, watching
 from tests.conformance.test_live_refusals import CLOCKED, LIVE, at
-from tests.network.simulated import simulated
+from tests.network.simulated import ready, simulated
 from tests.service import service
 
 
@@ -88,8 +88,18 @@ async def test_a_failing_server_is_told_as_an_error_before_the_session_closes(
         await ends(caller, "connection_lost", "internal_error", close=1011)
 
 
-async def test_a_server_that_ends_keeps_waiting_for_nobody(tmp_path: Path) -> None:
-    with simulated(tmp_path / "log", "--limits.drain", "0") as server:
+async def test_an_engine_that_dies_is_told_and_a_server_that_ends_waits_for_nobody(
+    tmp_path: Path,
+) -> None:
+    """P36."""
+    faults = [{"kind": "crash", "after": 0.2}]
+    with simulated(tmp_path / "log", "--limits.drain", "0", faults=faults) as server:
+        async with live(server.url) as caller, live_call(server.url) as other:
+            await caller.append(np.full(12_000, 0.3, np.float32))
+            await ends(caller, "connection_lost", "engine_lost", close=1011)
+            await other.event("session.closed")
+            assert [error["type"] for error in other.strict.errors] == ["server_error"]
+        await ready(server)
         async with unstarted(server.url) as late, live(server.url) as caller:
             assert await asyncio.to_thread(server.stop, 4.0) == 0
             assert await asyncio.wait_for(late.closed, 15) == 1001

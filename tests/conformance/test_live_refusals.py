@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import AsyncExitStack
 from typing import Any, get_args
 
 import pytest
@@ -10,17 +11,16 @@ from aiohttp import WSServerHandshakeError
 from openai.types.live import BuiltInVoice, ClientEvent, SessionConfig
 from openai.types.live.media_session_config_param import MediaSessionConfigParam
 
+from server.audience import SUBSCRIBERS
 from server.transport import live_sockets
-from tests.conformance.live_callers import (
-    SESSIONS,
-    live,
-    unstarted,
-)
+from tests.callers import call
+from tests.conformance.live_callers import SESSIONS, live, unstarted, watching
 from tests.network.simulated import until
 from tests.service import Service, service
 
 CLOCKED = {"replies": "by_itself", "tick": 1280}
 LIVE = {"model": "gpt-live-1"}
+SDP = "v=0\r\nm=audio 9 X\r\na=ice-ufrag:abcd\r\na=ice-pwd:x\r\na=fingerprint:sha-256 AA\r\n"
 TEXT = [{"role": "user", "content": [{"type": "input_text", "text": "Hello."}]}]
 
 
@@ -155,6 +155,18 @@ async def test_what_is_not_served_is_refused_by_name_and_the_session_goes_on(
         assert error["code"] == "session_already_started"
 
 
+async def test_a_binary_frame_is_refused_before_the_start_and_behind_it() -> None:
+    async with service() as now, now.caller.ws_connect(f"/{SESSIONS}") as ws:
+        await ws.send_bytes(b'{"type":"session.close"}')
+        assert (await ws.receive_json())["error"]["code"] == "invalid_event"
+        await ws.send_json({"type": "session.start", "session": LIVE})
+        assert (await ws.receive_json())["type"] == "session.started"
+        await ws.send_bytes(b'{"type":"session.close"}')
+        while (event := await ws.receive_json())["type"] != "error":
+            assert event["type"] == "session.output_audio.delta"
+        assert event["error"]["code"] == "invalid_event"
+
+
 async def test_every_voice_of_the_api_is_taken_and_another_refused_with_those_there_are() -> None:
     """P38."""
     async with service() as now, unstarted(at(now)) as caller:
@@ -250,6 +262,11 @@ async def test_a_server_without_a_free_place_leaves_the_socket_as_it_was() -> No
         async with live(at(now)):
             error = await second.refused("session.start", session=LIVE)
             assert (error["type"], error["code"]) == ("server_error", "server_busy")
+            body = {"session": LIVE, "transport": {"type": "webrtc", "sdp": SDP}}
+            async with now.caller.post(f"/{SESSIONS}", json=body) as answer:
+                assert answer.status == 503
+                assert int(answer.headers["Retry-After"]) >= 1
+                assert (await answer.json())["error"]["code"] == "server_busy"
         await until(lambda: not now.manager.sessions, 15)
         await second.start()
         await second.close()
@@ -287,6 +304,21 @@ async def test_only_a_key_starts_a_session_and_watches_it() -> None:
             assert await refusal(now, attach, secret) == 404
             assert await refusal(now, f"{SESSIONS}/live_0/attach", key) == 404
             await caller.close()
+
+
+async def test_a_session_is_watched_by_few_and_in_its_own_protocol() -> None:
+    async with service() as now, live(at(now)) as caller, AsyncExitStack() as watchers:
+        for _ in range(SUBSCRIBERS - 1):
+            await watchers.enter_async_context(watching(at(now), caller.id))
+        assert await refusal(now, f"{SESSIONS}/{caller.id}/attach", {}) == 429
+        assert await refusal(now, f"v1/realtime?call_id={caller.id}", {}) == 404
+        async with now.caller.post(f"/v1/realtime/calls/{caller.id}/hangup") as answer:
+            assert answer.status == 404
+        async with call(at(now)) as other:
+            call_id = other.location.rpartition("/")[2]
+            assert await refusal(now, f"{SESSIONS}/{call_id}/attach", {}) == 404
+            async with now.caller.post(f"/{SESSIONS}/{call_id}/hangup") as answer:
+                assert answer.status == 404
 
 
 async def refusal(now: Service, path: str, headers: dict[str, str]) -> int:

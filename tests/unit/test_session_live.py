@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -9,7 +11,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from engine import contract
-from engine.contract import Abilities, EngineInfo, Role, Samples
+from engine.contract import Abilities, EngineInfo, Samples
 from server import happenings as happen
 from server.conversation import Content, Item
 from server.items import MAX_ITEMS
@@ -208,7 +210,7 @@ def test_the_conversation_of_a_model_that_finds_no_turns_is_bounded() -> None:
 
 @pytest.mark.parametrize("role", ["user", "system", "assistant"])
 def test_a_model_that_takes_no_text_is_given_no_message_that_it_would_not_learn_of(
-    role: Role,
+    role: Literal["user", "system", "assistant"],
 ) -> None:
     talk = Harness(info=replace(INFO_BY_ITSELF, can=Abilities()))
     item = Item(id="i", role=role, content=(Content(kind="text", text="Be brief."),))
