@@ -33,7 +33,7 @@ from server.session import Session
 from server.settings import ServerSettings
 from server.transport.leg import Leg
 
-TICK = 0.1
+TICK = 0.05
 """Seconds between looks at the clock."""
 INBOX = 256
 """Client events that may wait for settings, or a commit, to be answered."""

@@ -18,6 +18,8 @@ from engine.remote.wire import FromHost, ToHost, Unpacker, Unsendable, pack
 
 _BACKLOG = 128 << 20
 """Bytes that may wait for the other end to read."""
+_BEHIND = 16 << 20
+"""Bytes from which on it does not keep up. A frame of each of 500 callers are 4 MB, at once."""
 
 
 class LinkFull(Unsendable):
@@ -104,6 +106,7 @@ class Link(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
+        transport.set_write_buffer_limits(high=_BEHIND)
         self._transport = transport
         self.writable.set()
 

@@ -176,8 +176,9 @@ class RemoteEngine:
             overdue = self._overdue(child.link)
             if overdue is not None:
                 child.link.abort(overdue)
-        self._child = None
-        log.error("engine lost", reason=lost.result(), exit_code=await child.kill())
+        exit_code = await child.kill()
+        self._child = None  # Not before: whoever stops the engine meanwhile sees to its end.
+        log.error("engine lost", reason=lost.result(), exit_code=exit_code)
 
     def _overdue(self, link: Link) -> str | None:
         """What the process has failed to do for as long as the watchdog allows, if anything.

@@ -18,7 +18,7 @@ from server.bench import frames
 from server.bench.frames import SECONDS, Dialect, Message, Speech
 from server.bench.heard import Heard, Player
 
-SPACING = 0.01
+SPACING = 0.025
 """Seconds between two connections."""
 _UPGRADE = (
     "GET {path} HTTP/1.1\r\nHost: {host}\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"

@@ -41,6 +41,8 @@ BUSY, LATE = 0.9, 0.005
 TRIES = 2
 """A machine hiccups; a server that has too much to do does so again."""
 _BETWEEN = 1.0
+_CORES = sorted(os.sched_getaffinity(0))
+"""As they were given to this process, before it took one of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,8 +169,7 @@ async def _bench(
 
 def _pin(servers: Sequence[Server]) -> str:
     """Has all servers run on one core, the callers on another, and engines on a third or theirs."""
-    cores = sorted(os.sched_getaffinity(0))
-    fronts, here, engines = cores[0], cores[-1], cores[1 % len(cores)]
+    fronts, here, engines = _CORES[0], _CORES[-1], _CORES[1 % len(_CORES)]
     machine.pin(os.getpid(), here)
     for server in servers:
         machine.pin(server.front, fronts)

@@ -6,6 +6,7 @@ import asyncio
 import base64
 import json
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 from urllib.parse import urljoin
@@ -58,9 +59,10 @@ def server(weights: Paths, tmp_path_factory: pytest.TempPathFactory) -> Iterator
         yield running
 
 
-def question(rate: int = RATE) -> Samples:
+@cache
+def question() -> Samples:
     """It, and the silence behind it."""
-    return np.concatenate([LOUDER * hibari(QUESTION, rate), np.zeros(rate, np.float32)])
+    return np.concatenate([LOUDER * hibari(QUESTION, RATE), np.zeros(RATE, np.float32)])
 
 
 async def says(caller: LiveCaller, text: str) -> None:
@@ -159,7 +161,7 @@ def check_segments(segments: list[tuple[str, str]]) -> None:
 async def test_the_client_makes_a_call_watches_it_and_hangs_it_up(
     server: Server, weights: Paths
 ) -> None:
-    speech = LOUDER * hibari(QUESTION, TRACK_RATE)
+    speech = resampled(question(), RATE, TRACK_RATE)
     async with (
         brain(MODEL, Say(ANSWER)),
         live_call(server.url, create=created, instructions="Be brief.") as caller,

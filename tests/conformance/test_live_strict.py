@@ -41,14 +41,15 @@ def words(start: Any, end: Any, **fields: Any) -> Event:
 
 
 def judge(*events: Event) -> None:
-    """Shows the strict client a session, a second of which passes with each event."""
+    """Shows the strict client a session, a second of which passes with each second of sound."""
     now = 0.0
     strict = StrictLive(clock=lambda: now)
     strict.asks({"type": "session.start", "event_id": "start"})
     strict.asks({"type": "session.input_audio.mute", "event_id": "mute"})
     for number, event in enumerate(events):
-        now += 1.0
-        strict.see(json.dumps({"event_id": f"event_{number}"} | event))
+        now += 1.0 if event["type"] == SOUND["type"] else event.get("after", 0.0)
+        told = {name: value for name, value in event.items() if name != "after"}
+        strict.see(json.dumps({"event_id": f"event_{number}"} | told))
     strict.finish()
 
 
@@ -68,6 +69,7 @@ def test_a_session_that_is_right_passes() -> None:
         (STARTED, MUTED | {"client_event_id": "start"}, SOUND, CLOSED),
         (STARTED, MUTED, SOUND, SOUND, SOUND, SOUND | {"delta": SECOND * 4}, CLOSED),
         (STARTED, MUTED, SOUND, SOUND, SOUND, CLOSED),
+        (STARTED, MUTED, SOUND, CLOSED | {"after": 2.0}),
         (STARTED, MUTED, SOUND | {"start_ms": 0, "end_ms": 1_000}, CLOSED),
         (STARTED, MUTED, SOUND, words(900, 1_200), words(0, 900), CLOSED),
         (STARTED, MUTED, SOUND, words(900, 800), CLOSED),

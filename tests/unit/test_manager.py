@@ -1,0 +1,81 @@
+"""Who gets in: places are counted once, from the asking to the end."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+import pytest
+
+from engine.contract import Applied, Close, Closed, Settings
+from engine.outbox import Outbox
+from engine.simulated.options import parse
+from server.errors import ServiceError
+from server.manager import Manager
+from server.observe import Metrics
+from server.protocol.live.config import config_of
+from server.protocol.live.opening import wanted
+from server.settings import ServerSettings
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Mapping
+
+    from engine.contract import Event, Order, Samples, State
+
+PLACES = 3
+LIVE = wanted(config_of({"model": "gpt-live-1"}, leg=False))
+
+
+class Slow:
+    """An engine of three places, and its sessions, which take their settings when told to."""
+
+    info = parse({"replies": "by_itself", "tick": 1280, "capacity": PLACES}).info()
+    state: State = "ready"
+    room = 0
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[Outbox, Settings]] = []
+        self._outbox = Outbox()
+
+    async def start(self) -> None:
+        pass
+
+    async def stop(self) -> None:
+        pass
+
+    def figures(self) -> Mapping[str, float]:
+        return {}
+
+    async def open(self) -> Slow:
+        session = Slow()
+        session.asked = self.asked
+        return session
+
+    def hear(self, pcm: Samples) -> int:
+        return 0
+
+    def order(self, order: Order) -> None:
+        if isinstance(order, Settings):
+            self.asked.append((self._outbox, order))
+        elif isinstance(order, Close):
+            self._outbox.end(Closed(reason="closed", heard=0, dropped=0))
+
+    def events(self) -> AsyncIterator[Event]:
+        return self._outbox.read()
+
+
+async def test_a_session_that_waits_for_its_settings_takes_one_place() -> None:
+    engine = Slow()
+    manager = Manager(engine, ServerSettings(), Metrics())
+    arriving = [asyncio.create_task(manager.admit(LIVE)) for _ in range(PLACES)]
+    async with asyncio.timeout(15):
+        while len(engine.asked) < PLACES:  # noqa: ASYNC110 - the fake has no event
+            await asyncio.sleep(0.01)
+    with pytest.raises(ServiceError) as refused:
+        await manager.admit(LIVE)
+    assert refused.value.code == "server_busy"
+    for outbox, settings in engine.asked:
+        outbox.put(Applied(id=settings.id, effective=settings))
+    async with asyncio.timeout(15):
+        assert len(await asyncio.gather(*arriving)) == manager.sessions == PLACES
+    await manager.stop()
