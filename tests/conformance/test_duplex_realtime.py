@@ -46,7 +46,8 @@ each_way_in = pytest.mark.parametrize("connect", [talking, called], ids=["websoc
 
 
 @pytest.fixture(
-    scope="module", params=["simulated", pytest.param("moshi", marks=pytest.mark.torch)]
+    scope="module",
+    params=["simulated", pytest.param("moshi", marks=[pytest.mark.torch, pytest.mark.full])],
 )
 def server(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory

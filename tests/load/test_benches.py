@@ -35,7 +35,7 @@ def test_a_session_over_a_socket_costs_a_few_bare_echoes(tell: Tell, tmp_path: P
 
 
 @pytest.mark.timeout(200)
-@pytest.mark.parametrize("protocol", ["live", "realtime"])
+@pytest.mark.parametrize("protocol", ["live", pytest.param("realtime", marks=pytest.mark.full)])
 def test_callers_who_stream_both_ways_hear_their_own(
     tell: Tell, tmp_path: Path, protocol: str
 ) -> None:
