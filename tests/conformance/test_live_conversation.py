@@ -95,7 +95,7 @@ async def test_the_async_client_is_handed_a_task_and_says_what_came_of_it(
             appended = await caller.event(f"{append}ed")
             assert appended["start_ms"] >= created["offset_ms"]
         await says(caller, RESULT)
-        assert caller.strict.said("output") == f"One moment please.{RESULT}"
+        assert caller.strict.said("output") == f"One moment please. {RESULT}"
         assert error_rate(QUESTION, caller.strict.said("input")) <= 0.2
         await caller.append(question())
         role, *before, _, called, taken, thought, told, spoken, asked = await model.asked(2, 30)

@@ -141,9 +141,9 @@ async def test_words_have_the_places_where_they_were_said(told: Server) -> None:
             await caller.append(np.concatenate([tone(0.3), hush(0.4)]))
             for _ in range(3):
                 await sideband.event("session.output_transcript.delta")
-            assert caller.strict.said("output") == "one two three" * turn
+            assert caller.strict.said("output") == " ".join(["one two three"] * turn)
             await sideband.shown(2.0 * turn)
-    assert caller.strict.said("input") == "turn 1turn 2"
+    assert caller.strict.said("input") == "turn 1 turn 2"
     for words, sent in zip(caller.strict.words("input")[::2], begun, strict=True):
         assert abs(words["start_ms"] - max(0, sent - 300)) < 500
         assert 500 <= words["end_ms"] - words["start_ms"] <= 900

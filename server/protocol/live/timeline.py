@@ -24,12 +24,26 @@ class Words(NamedTuple):
     end_ms: int
 
 
+class _Prose:
+    """Keeps what is said at different times apart: deltas are joined by whoever reads them."""
+
+    def __init__(self) -> None:
+        self._of: str | None = None
+
+    def next(self, of: str, text: str) -> str:
+        """``text``, the next of reply or item ``of``."""
+        apart = self._of not in (None, of) and not text[:1].isspace()
+        self._of = of
+        return f" {text}" if apart else text
+
+
 class OutputTimeline:
     """What is said to the caller; ``rate`` is in Hz."""
 
     def __init__(self, rate: int) -> None:
         self._rate = rate
         self._position = 0
+        self._prose = _Prose()
         self._words: dict[str, deque[tuple[str, int, int]]] = {}
 
     @property
@@ -59,13 +73,15 @@ class OutputTimeline:
         begun: list[Words] = []
         while waiting and waiting[0][1] < max(end, 1):
             text, start, stop = waiting.popleft()
+            text = self._prose.next(reply, text)
             begun.append(Words(text, self._ms(first + start), self._ms(first + max(start, stop))))
         return begun
 
     def rest(self, reply: str) -> list[Words]:
         """All of ``reply`` has left: the words that no sound was named for."""
         here = self.ms
-        return [Words(text, here, here) for text, _, _ in self._words.pop(reply, ())]
+        left = self._words.pop(reply, ())
+        return [Words(self._prose.next(reply, text), here, here) for text, _, _ in left]
 
     def forget(self, reply: str) -> None:
         """``reply`` was cut: nobody hears its other words."""
@@ -85,6 +101,7 @@ class InputTimeline:
         self._rate = rate
         self._position = 0
         self._paused = 0
+        self._prose = _Prose()
         self._told = 0
         self._began: dict[str, int] = {}
         self._stopped: dict[str, int] = {}
@@ -116,4 +133,4 @@ class InputTimeline:
         start = max(self._told, self._began.get(item, 0))
         end = max(start, self._stopped.get(item, self.ms))
         self._told = end
-        return Words(text, start, end)
+        return Words(self._prose.next(item, text), start, end)
