@@ -17,7 +17,7 @@ import gc
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
@@ -219,11 +219,8 @@ class Loop:
         if hasattr(self, "_batch"):
             del self._batch
         gc.collect()
-        self._tell(self._refuse)
-
-    def _refuse(self) -> None:
-        for taken in self._waiting:
-            _fail(taken, EngineUnavailable(f"the engine is {self.state}"))
+        waiting = tuple(self._waiting)  # Not whoever comes once the model is there again.
+        self._tell(partial(_refuse, waiting, f"the engine is {self.state}"))
 
     def _break(self, error: Exception) -> None:
         """Ends every session: the model is broken."""
@@ -289,6 +286,11 @@ def rms(sound: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
     """The root mean square of each row."""
     mean: npt.NDArray[np.float32] = np.einsum("ij,ij->i", sound, sound) / sound.shape[1]
     return np.sqrt(mean)
+
+
+def _refuse(waiting: Iterable[asyncio.Future[None]], why: str) -> None:
+    for taken in waiting:
+        _fail(taken, EngineUnavailable(why))
 
 
 def _grant(taken: asyncio.Future[None]) -> None:
