@@ -8,7 +8,10 @@ What a client of a running session gets wrong is not here: that is a
 from __future__ import annotations
 
 import math
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from server.requests import RequestError
 
 ErrorType = Literal["invalid_request_error", "server_error"]
 
@@ -67,6 +70,11 @@ def bad_request(
 ) -> ServiceError:
     """The client must change its request."""
     return ServiceError(status, "invalid_request_error", code, message, param)
+
+
+def refused(error: RequestError) -> ServiceError:
+    """What a session would have refused, before there is one."""
+    return bad_request(error.code, error.message, error.param)
 
 
 def unavailable(code: str, message: str, retry_after: float | None = None) -> ServiceError:

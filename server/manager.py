@@ -16,7 +16,7 @@ import structlog
 from engine.contract import Engine, EngineBusy, EngineInfo, EngineUnavailable
 from server.allowance import Allowance, Allowances
 from server.caller import HERE, Caller
-from server.errors import ServiceError, bad_request, unavailable
+from server.errors import ServiceError, refused, unavailable
 from server.observe import Metrics
 from server.pacer import Pacer
 from server.protocol.adapter import Opening, Terms
@@ -188,7 +188,7 @@ class Manager:
             await stay.settle()
         except RequestError as error:
             await stay.end("refused")
-            raise _refused(error) from None
+            raise refused(error) from None
         except EngineUnavailable:
             await stay.end("engine_lost")
             raise self._not_ready() from None
@@ -201,7 +201,7 @@ class Manager:
         try:
             return open_(session_id, self.terms(leg=leg))
         except RequestError as error:
-            raise _refused(error) from None
+            raise refused(error) from None
 
     def _not_ready(self) -> ServiceError:
         message = f"the speech engine is {self.engine.state}"
@@ -212,7 +212,3 @@ class Manager:
 
     async def _end_all(self, reason: str) -> None:
         await asyncio.gather(*(stay.end(reason) for stay in tuple(self._stays.values())))
-
-
-def _refused(error: RequestError) -> ServiceError:
-    return bad_request(error.code, error.message, error.param)

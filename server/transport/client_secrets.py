@@ -14,7 +14,7 @@ from aiohttp import web
 from msgspec import Meta, Struct
 
 from server.access import CALLER
-from server.errors import ServiceError, bad_request
+from server.errors import ServiceError, refused
 from server.protocol import wire
 from server.protocol.realtime.opening import open_session
 from server.replies import new_id
@@ -68,7 +68,7 @@ class ClientSecretRequests:
             terms = self._manager.terms()
             opening = open_session(session, terms, id=new_id("sess"), model=model)
         except RequestError as error:
-            raise bad_request(error.code, error.message, error.param) from None
+            raise refused(error) from None
         now = time.time()
         expires_at = int(now + (wanted.expires_after or ExpiresAfter()).seconds)
         owner = request[CALLER].key
@@ -91,5 +91,5 @@ def _wanted(body: bytes) -> Wanted:
     try:
         wanted: Wanted = wire.convert(plain, Wanted)
     except RequestError as error:
-        raise bad_request(error.code, error.message, error.param) from None
+        raise refused(error) from None
     return wanted

@@ -11,7 +11,6 @@ from server.playout import FRAME, Paced, Playout
 from server.protocol.live.adapter import LiveAdapter
 from server.protocol.live.config import (
     Audio,
-    Client,
     Config,
     CustomVoice,
     Delegation,
@@ -106,8 +105,6 @@ def _shown(
     format_: Any = config.audio.format
     if format_ is UNSET and not terms.leg:
         format_ = Pcm()
-    client = config.client
-    assert client is None or isinstance(client, Client)
     return Resource(
         id=id,
         expires_at=terms.expires_at or 0,
@@ -116,6 +113,6 @@ def _shown(
         delegation=config.delegation or Delegation(),
         instructions=settings.instructions,
         input=config.input or UNSET,
-        client=client or UNSET,
+        client=config.client or UNSET,
         safety_identifier=config.safety_identifier or UNSET,
     )

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from aiohttp import web
 from msgspec import Meta, Struct
 
-from server.errors import bad_request
+from server.errors import bad_request, refused
 from server.protocol.live.config import config_of
 from server.protocol.live.opening import wanted
 from server.protocol.wire import convert
@@ -61,7 +61,7 @@ class LiveCalls:
             given: Wanted = convert(fields, Wanted)
             config = config_of(given.session, leg=True)
         except RequestError as error:
-            raise bad_request(error.code, error.message, error.param) from None
+            raise refused(error) from None
         asked_model(config.model, self._settings.names, self._manager.info, "session.model")
         offer = offer_of(given.transport.sdp, "transport.sdp")
         stay = await self._manager.admit(wanted(config), leg=True, caller=caller)
