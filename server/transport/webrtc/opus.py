@@ -8,7 +8,6 @@ and starts no thread.
 from __future__ import annotations
 
 import ctypes
-import ctypes.util
 from functools import cache
 from pathlib import Path
 
@@ -19,6 +18,7 @@ from engine.contract import Samples
 
 RATES = (8_000, 12_000, 16_000, 24_000, 48_000)
 """Hz that it decodes to."""
+_SYSTEM = ("libopus.so.0", "libopus.0.dylib")
 _LONGEST = 0.12
 """Seconds of the longest packet there is (RFC 6716 section 3.2.5)."""
 
@@ -75,13 +75,20 @@ class OpusDecoder:
         return self._pcm[:made].copy()
 
 
+def _loaded(name: str) -> ctypes.CDLL | None:
+    """The library of that name; looking it up any other way starts a process."""
+    try:
+        return ctypes.CDLL(name)
+    except OSError:
+        return None
+
+
 @cache
 def _library() -> ctypes.CDLL:
-    carried = sorted((Path(av.__file__).parent.parent / "av.libs").glob("libopus*"))
-    name = ctypes.util.find_library("opus") or (str(carried[0]) if carried else None)
-    if name is None:
+    carried = (Path(av.__file__).parent.parent / "av.libs").glob("libopus*")
+    library = next(filter(None, map(_loaded, [*_SYSTEM, *map(str, carried)])), None)
+    if library is None:
         raise OSError("libopus is missing (on Debian: apt install libopus0)")
-    library = ctypes.CDLL(name)
     library.opus_decoder_create.restype = ctypes.c_void_p
     library.opus_decoder_destroy.argtypes = [ctypes.c_void_p]
     library.opus_decode_float.argtypes = [
