@@ -197,7 +197,7 @@ async def socket(url: str, *, talks: bool = False, query: str = "") -> AsyncIter
     address = urljoin(url, f"v1/realtime?{query}")
     async with ClientSession() as web, web.ws_connect(address) as ws:
         caller = Caller(ws.send_json, paced=False, rate=SOCKET_RATE)
-        async with attended(caller, _read(ws, caller), talks=talks):
+        async with attended(caller, read(ws, caller), talks=talks):
             yield caller
 
 
@@ -223,7 +223,8 @@ async def stopped(tasks: list[asyncio.Task[None]]) -> None:
     await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def _read(ws: ClientWebSocketResponse, caller: Caller) -> None:
+async def read(ws: ClientWebSocketResponse, caller: Client[Any]) -> None:
+    """Brings a client what its socket is sent, to its end."""
     async for message in ws:
         if message.type is WSMsgType.TEXT:
             caller.came(message.data)

@@ -9,9 +9,9 @@ from contextlib import asynccontextmanager
 from urllib.parse import urljoin
 
 import numpy as np
-from aiohttp import ClientSession, ClientWebSocketResponse, WSMsgType
+from aiohttp import ClientSession
 
-from tests.callers import SOCKET_RATE, Caller, stopped
+from tests.callers import SOCKET_RATE, Caller, read, stopped
 
 COMPLETED = "conversation.item.input_audio_transcription.completed"
 
@@ -50,15 +50,8 @@ async def eager(url: str, query: str = "") -> AsyncIterator[Caller]:
     target = urljoin(url, "v1/realtime") + query
     async with ClientSession() as web, web.ws_connect(target) as ws:
         caller = Caller(ws.send_json, paced=False, rate=SOCKET_RATE)
-        reading = asyncio.create_task(_read(ws, caller))
+        reading = asyncio.create_task(read(ws, caller))
         try:
             yield caller
         finally:
             await stopped([reading])
-
-
-async def _read(ws: ClientWebSocketResponse, caller: Caller) -> None:
-    async for message in ws:
-        if message.type is WSMsgType.TEXT:
-            caller.came(message.data)
-    caller.ended(ws.close_code)

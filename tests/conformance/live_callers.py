@@ -17,10 +17,10 @@ from urllib.parse import urljoin
 
 import av
 import numpy as np
-from aiohttp import ClientSession, ClientWebSocketResponse, WSMsgType
+from aiohttp import ClientSession
 from aiortc import RTCConfiguration, RTCPeerConnection
 
-from tests.callers import TRACK_RATE, Client, Microphone, Send, on_the_line, stopped
+from tests.callers import TRACK_RATE, Client, Microphone, Send, on_the_line, read, stopped
 from tests.conformance.live_strict import Place, StrictLive, bytes_per_second
 
 if TYPE_CHECKING:
@@ -203,18 +203,11 @@ async def _connected(
     async with ClientSession() as web, web.ws_connect(target, headers=headers) as ws:
         caller = LiveCaller(ws.send_json, place, PCM["rate"])
         caller.leave = ws.close
-        reading = asyncio.create_task(_read(ws, caller))
+        reading = asyncio.create_task(read(ws, caller))
         try:
             yield caller
         finally:
             await stopped([reading])
-
-
-async def _read(ws: ClientWebSocketResponse, caller: LiveCaller) -> None:
-    async for message in ws:
-        if message.type is WSMsgType.TEXT:
-            caller.came(message.data)
-    caller.ended(ws.close_code)
 
 
 async def _talk(caller: LiveCaller) -> None:
