@@ -26,6 +26,7 @@ from pydantic_settings import (
 )
 
 from server.engine_settings import EngineChoice, Part
+from server.webrtc_settings import WebRtc
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -176,10 +177,7 @@ class ServerSettings(BaseSettings):
         default=None, description="Serve https with this certificate chain, PEM."
     )
     tls_key: Path | None = Field(default=None, description="The certificate's private key, PEM.")
-    webrtc_addresses: tuple[str, ...] = Field(
-        default=(),
-        description="Addresses that calls may use for media; by default what `host` stands for.",
-    )
+    webrtc: WebRtc = WebRtc()
     page: bool = Field(default=True, description="Serve the web page at /.")
     log_level: Literal["debug", "info", "warning", "error"] = Field(
         default="info", description="Least severe lines to log."
@@ -197,13 +195,6 @@ class ServerSettings(BaseSettings):
         for network in networks:
             ipaddress.ip_network(network)
         return networks
-
-    @field_validator("webrtc_addresses")
-    @classmethod
-    def _addresses(cls, addresses: tuple[str, ...]) -> tuple[str, ...]:
-        for address in addresses:
-            ipaddress.ip_address(address)
-        return addresses
 
     @model_validator(mode="after")
     def _certificate(self) -> ServerSettings:

@@ -64,7 +64,7 @@ class Calls:
 
     async def _answer(self, stay: Stay, offer: Offer, dcid: int | None) -> tuple[Peer, str]:
         settings = self._settings
-        addresses = media_addresses(settings.host, settings.webrtc_addresses, machine_addresses())
+        addresses = media_addresses(settings.host, settings.webrtc.addresses, machine_addresses())
         peer = Peer(
             offer,
             addresses,
