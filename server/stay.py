@@ -12,8 +12,6 @@ import time
 from collections import deque
 from collections.abc import Callable, Coroutine
 
-import structlog
-
 from engine import contract
 from engine.audio.resample import Resampler
 from engine.contract import EngineInfo, EngineSession, EngineUnavailable
@@ -27,6 +25,7 @@ from server.pacer import Line, Pacer
 from server.playout import Paced
 from server.protocol.adapter import Opening, Refusal
 from server.protocol.wire import Raw
+from server.record import Record
 from server.replies import new_id
 from server.requests import RequestError
 from server.session import Session
@@ -43,11 +42,9 @@ GOODBYE = 2.0
 """Seconds the engine has to let go of an ended session."""
 
 _SOUND = (happen.Heard, happen.ReplyAudio, happen.Sounded)
-"""Too many to log each, or to ask what else they are."""
+"""Too many to be asked what else they are."""
 _FIRST = "first"
 """The ``ref`` of a session's first settings, where they have to hold before it begins."""
-
-log = structlog.get_logger("server.stay")
 
 
 class Stay:
@@ -92,7 +89,7 @@ class Stay:
         self._longest = longest
         self._allowance = allowance
         self._pacer = pacer
-        self._metrics = metrics
+        self._record = Record(metrics, self.transport, session_id)
         self._tasks: list[asyncio.Task[None]] = []
         self._line: Line | None = None
         self._inbox: deque[tuple[Raw, Subscriber]] = deque()
@@ -116,12 +113,10 @@ class Stay:
         )
         self._adapter = opening.adapter(self.session)
         self.audience = Audience(self._adapter)
-        self._log = log.bind(session=self.id)
 
     def start(self, done: Callable[[Stay], None]) -> None:
         """Runs the session; ``done`` is told of its end."""
-        self._metrics.session_started(self.transport)
-        self._log.info("session started", transport=self.transport, call=self.call_id)
+        self._record.started(self.call_id)
         self._ended.add_done_callback(lambda _: done(self))
         self._spawn(self._pump(), "pump")
         self._spawn(self._tick(), "tick")
@@ -152,7 +147,7 @@ class Stay:
         """Takes a client's event; only its sender is told what was wrong with it."""
         self._active = time.monotonic_ns()
         if len(self._inbox) == INBOX:
-            self._metrics.fault("client_event_dropped")
+            self._record.dropped_event()
             message = f"Expected at most {INBOX} events before settings are answered; one dropped."
             self.refuse(sender, RequestError("too_many_events", message))
             return
@@ -203,8 +198,7 @@ class Stay:
         self._ended.set_result(reason)
         self._roomy.set()
         self._allowance.end()
-        self._metrics.session_ended(self.transport, reason)
-        self._log.info("session ended", reason=reason, seconds=self._age())
+        self._record.ended(reason)
         if self._line is not None:
             self._pacer.remove(self._line)
         here = asyncio.current_task()
@@ -227,18 +221,13 @@ class Stay:
             if self._inbox:
                 self._take_inbox()
             self._pacer.wake()
-            match event:
-                case contract.ReplyAudio():
-                    pass
-                case contract.SpeechStarted() | contract.ReplyStarted():
-                    self._active = now
-                case contract.TurnEnded():
-                    self._metrics.turn_ended()
-                case contract.ReplyEnded():
-                    self._metrics.reply_ended(event.reason, event.timings)
-                case contract.Closed():
-                    reason = event.reason
-                    self._metrics.dropped(event.dropped)
+            if isinstance(event, contract.ReplyAudio):
+                continue
+            self._record.event(event)
+            if isinstance(event, contract.SpeechStarted | contract.ReplyStarted):
+                self._active = now
+            elif isinstance(event, contract.Closed):
+                reason = event.reason
         await self.end(reason)
 
     async def _tick(self) -> None:
@@ -306,7 +295,7 @@ class Stay:
         if isinstance(happening, _SOUND):
             self.audience.tell(self._adapter.render(happening))
             return
-        self._log.debug("happening", kind=type(happening).__name__)
+        self._record.happening(happening)
         match happening:
             case happen.SettingsApplied(ref=ref) if ref == _FIRST:
                 self._settled.set_result(None)
@@ -314,15 +303,6 @@ class Stay:
             case happen.SettingsRefused(ref=ref, param=param, message=message) if ref == _FIRST:
                 self._settled.set_exception(RequestError("invalid_value", message, param))
                 return
-            case happen.ReplyEnded(reason="turn_detected"):
-                self._metrics.interrupted()
-            case happen.ReplyEnded(status="failed", error_code=code, error_message=message):
-                self._log.warning("reply failed", code=code, message=message)
-            case happen.TranscriptFailed(message=message):
-                self._log.warning("turn not understood", message=message)
-            case happen.Faulted(code=code, message=message, fatal=fatal):
-                self._metrics.fault(code)
-                self._log.error("fault", code=code, message=message, fatal=fatal)
         refused = isinstance(happening, happen.SettingsRefused)
         self.audience.tell(self._adapter.render(happening), self._asking if refused else None)
 
@@ -337,10 +317,6 @@ class Stay:
 
     def _fail(self, error: Exception) -> None:
         """What fails on our side ends the session, aloud, and no other."""
-        self._log.error("session failed", exc_info=error)
-        self._metrics.fault("internal_error")
+        self._record.failed(error)
         if not self._ended.done():
             self._spawn(self.end("internal_error"), "end")
-
-    def _age(self) -> float:
-        return round((time.monotonic_ns() - self._began) / 1e9, 3)
