@@ -14,6 +14,7 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -21,7 +22,7 @@ from msgspec import Struct
 
 from engine.checked import Checked
 from engine.contract import Engine, EngineError
-from engine.remote.proxy import RemoteEngine
+from engine.remote.proxy import RemoteEngine, SharedEngine
 from engine.transcribed import Transcribed
 
 _GROUP = "parley.engines"
@@ -59,31 +60,49 @@ def names() -> tuple[str, ...]:
     return tuple(sorted(_known()))
 
 
-def create(name: str, options: Mapping[str, Any], *, own_process: bool) -> Engine:
+def create(
+    name: str, options: Mapping[str, Any], *, own_process: bool, doors: Path | None = None
+) -> Engine:
     """Makes engine ``name``, not yet started; ``own_process`` gives it one, and its transcriber.
+
+    Into the folder ``doors``, if there is one, come the sockets by which :func:`join` shares it.
 
     Raises:
         EngineError: no such engine, or it cannot be made with these options; in a process of its
             own that shows when it starts.
     """
+
+    def make(part: str, name: str, options: Mapping[str, Any]) -> Engine:
+        entry = _entry(name)
+        if own_process:
+            return RemoteEngine(name, options, door=str(doors / part) if doors else "")
+        return Checked(entry.load()(options))
+
+    return _whole(name, options, make)
+
+
+def join(name: str, options: Mapping[str, Any], doors: Path) -> Engine:
+    """Engine ``name``, as another process has created it with the same ``options`` and ``doors``.
+
+    Raises:
+        EngineError: as :func:`create`.
+    """
+    return _whole(name, options, lambda part, name, _: SharedEngine(name, str(doors / part)))
+
+
+def _whole(
+    name: str, options: Mapping[str, Any], make: Callable[[str, str, Mapping[str, Any]], Engine]
+) -> Engine:
+    """The engine and, where the options name one, its transcriber: each made by ``make``."""
     if "transcriber" not in options:
-        return _create(name, options, own_process)
+        return make("engine", name, options)
     own = dict(options)
     try:
         beside = msgspec.convert(own.pop("transcriber"), Transcriber)
     except msgspec.ValidationError as error:
         raise EngineError(f"transcriber: {error}") from None
     listening = _LISTENING.get(beside.name, {}) | beside.options
-    return Transcribed(
-        _create(name, own, own_process), _create(beside.name, listening, own_process)
-    )
-
-
-def _create(name: str, options: Mapping[str, Any], own_process: bool) -> Engine:
-    entry = _entry(name)
-    if own_process:
-        return RemoteEngine(name, options)
-    return Checked(entry.load()(options))
+    return Transcribed(make("engine", name, own), make("transcriber", beside.name, listening))
 
 
 def fetch(name: str, progress: Progress) -> None:

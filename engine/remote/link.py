@@ -98,6 +98,11 @@ class Link(asyncio.Protocol):
         written = self._transport.get_write_buffer_size() if self._transport is not None else 0
         return self._held + written
 
+    def close(self) -> None:
+        """Ends the link once what was written has left."""
+        if self._transport is not None:
+            self._transport.close()
+
     def abort(self, reason: str) -> None:
         """Ends the link at once."""
         self._reason = reason

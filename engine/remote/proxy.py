@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import structlog
@@ -24,7 +25,7 @@ from engine.contract import (
     State,
 )
 from engine.remote import logs, wire
-from engine.remote.child import Child
+from engine.remote.child import Child, Guest
 from engine.remote.link import Link
 from engine.remote.session import RemoteSession
 
@@ -46,6 +47,7 @@ class RemoteEngine:
     Args:
         name: as :func:`engine.registry.create` knows it.
         options: its options.
+        door: a Unix socket by which other servers may share it, if any.
         watchdog: seconds that its process may be silent, or take no sound, before it is lost.
         patience: seconds that it may take to start.
     """
@@ -55,16 +57,19 @@ class RemoteEngine:
         name: str,
         options: Mapping[str, Any],
         *,
+        door: str = "",
         watchdog: float = 2.0,
         patience: float = 300.0,
     ) -> None:
-        self._begin = wire.Begin(name, dict(options))
+        self._name = name
+        self._options = dict(options)
+        self._door = door
         self._watchdog = watchdog
         self._patience = patience
         self._state: State = "starting"
         self._info: EngineInfo | None = None
         self._figures: dict[str, float] = {}
-        self._child: Child | None = None
+        self._child: Child | Guest | None = None
         self._ready: asyncio.Future[EngineInfo | None] | None = None
         self._numbers = itertools.count(1)
         self._opening: dict[int, asyncio.Future[RemoteSession]] = {}
@@ -78,7 +83,7 @@ class RemoteEngine:
     def info(self) -> EngineInfo:
         """See ``Engine``."""
         if self._info is None:
-            raise EngineUnavailable(f"{self._begin.name}: the engine has not started")
+            raise EngineUnavailable(f"{self._name}: the engine has not started")
         return self._info
 
     @property
@@ -103,7 +108,7 @@ class RemoteEngine:
     async def open(self) -> RemoteSession:
         """See ``Engine``."""
         if self._child is None or self._state not in ("ready", "degraded"):
-            raise EngineUnavailable(f"{self._begin.name}: the engine is {self._state}")
+            raise EngineUnavailable(f"{self._name}: the engine is {self._state}")
         number = next(self._numbers)
         opened: asyncio.Future[RemoteSession] = asyncio.get_running_loop().create_future()
         self._opening[number] = opened
@@ -126,27 +131,31 @@ class RemoteEngine:
         loop = asyncio.get_running_loop()
         self._ready, self._lost = loop.create_future(), loop.create_future()
         try:
-            child = self._child = await Child.spawn(self._received, self._went)
+            child = self._child = await self._reach()
         except OSError as error:
             self._state = "failed"
-            message = f"{self._begin.name}: no process can be started: {error.strerror}"
+            message = f"{self._name}: its process cannot be had: {error.strerror}"
             raise EngineError(message) from error
-        self._begin.debug = logs.wants_debug()
-        child.link.send(self._begin)
         try:
             async with asyncio.timeout(self._patience):
                 info = await self._ready
             if info is None:
                 code = await child.kill()
-                raise EngineError(f"{self._begin.name}: its process ended with exit code {code}")
+                raise EngineError(f"{self._name}: its process ended with exit code {code}")
             self._info, self._state = info, "ready"
         except TimeoutError:
             expected = f"expected to start within {self._patience:g} s"
-            raise EngineError(f"{self._begin.name}: {expected}") from None
+            raise EngineError(f"{self._name}: {expected}") from None
         finally:
             if self._state != "ready":
                 self._child, self._state = None, "failed"
                 await child.kill()
+
+    async def _reach(self) -> Child | Guest:
+        """A process that makes the engine ready, and says so."""
+        child = await Child.spawn(self._received, self._went)
+        child.link.send(wire.Begin(self._name, self._options, logs.wants_debug(), self._door))
+        return child
 
     async def _keep(self) -> None:
         """Watches the process; starts another when it is lost."""
@@ -197,12 +206,12 @@ class RemoteEngine:
             return message
         for number in stuck:
             log.error("session took no sound, and is ended")
-            self._sessions.pop(number).fail("engine_failed", f"{self._begin.name}: {message}")
+            self._sessions.pop(number).fail("engine_failed", f"{self._name}: {message}")
         return None
 
     def _went(self, reason: str) -> None:
         """Tells everybody that the process is lost."""
-        message = f"{self._begin.name}: {reason}"
+        message = f"{self._name}: {reason}"
         self._state = "failed"
         assert self._lost is not None
         assert self._ready is not None
@@ -274,3 +283,18 @@ class RemoteEngine:
             self._ready.set_exception(answer)
         else:
             self._ready.set_result(answer)
+
+
+class SharedEngine(RemoteEngine):
+    """An engine in the process of another server's; ``door`` is where that lets others in.
+
+    It is found again where it was lost, once its owner has started another process.
+    """
+
+    def __init__(self, name: str, door: str) -> None:
+        super().__init__(name, {}, door=door)
+
+    async def _reach(self) -> Child | Guest:
+        guest = await Guest.join(Path(self._door), self._received, self._went)
+        guest.link.send(wire.Join())
+        return guest

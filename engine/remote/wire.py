@@ -43,11 +43,19 @@ class _Message(Struct, array_like=True, tag=True):
 
 
 class Begin(_Message):
-    """Be engine ``name``; the answer is ``Ready`` or ``Failed``. ``debug``: log that level too."""
+    """Be engine ``name``; the answer is ``Ready`` or ``Failed``. ``debug``: log that level too.
+
+    ``door``: the Unix socket by which other servers may join, if any.
+    """
 
     name: str
     options: dict[str, Any]
     debug: bool = False
+    door: str = ""
+
+
+class Join(_Message):
+    """Serve me too; the answer is ``Ready``."""
 
 
 class Open(_Message):
@@ -139,7 +147,7 @@ class Logged(_Message):
     fields: dict[str, Any]
 
 
-ToHost: TypeAlias = Begin | Open | Hear | Give
+ToHost: TypeAlias = Begin | Join | Open | Hear | Give
 FromHost: TypeAlias = Ready | Failed | Opened | Busy | Unavailable | Told | Alive | Figures | Logged
 
 

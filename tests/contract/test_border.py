@@ -29,7 +29,8 @@ from engine.contract import (
     Text,
     Tool,
 )
-from engine.remote import child, wire
+from engine.process import Process
+from engine.remote import wire
 from engine.remote.link import Link
 from engine.remote.proxy import RemoteEngine
 from engine.remote.session import RemoteSession
@@ -136,17 +137,17 @@ async def test_who_fills_the_link_is_ended_and_who_sends_little_is_not() -> None
 async def test_a_process_that_cannot_be_started_again_yet_is_tried_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    start, refusals = child._start, [errno.EAGAIN, errno.ENOMEM]
+    start, refusals = Process.start, [errno.EAGAIN, errno.ENOMEM]
 
-    def refuse(socket: int) -> Any:
+    def refuse(*arguments: Any, **more: Any) -> Process:
         if refusals:
             code = refusals.pop()
             raise OSError(code, os.strerror(code))
-        return start(socket)
+        return start(*arguments, **more)
 
     async with started() as engine:
         assert engine.pid is not None
-        monkeypatch.setattr(child, "_start", refuse)
+        monkeypatch.setattr(Process, "start", refuse)
         os.kill(engine.pid, signal.SIGKILL)
         async with asyncio.timeout(10.0):
             while refusals or engine.state != "ready":  # noqa: ASYNC110 - no event for it
@@ -157,10 +158,10 @@ async def test_a_process_that_cannot_be_started_again_yet_is_tried_again(
 async def test_a_process_that_cannot_be_started_at_all_says_why(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def refuse(socket: int) -> Any:
+    def refuse(*arguments: Any, **more: Any) -> Process:
         raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
 
-    monkeypatch.setattr(child, "_start", refuse)
+    monkeypatch.setattr(Process, "start", refuse)
     engine = RemoteEngine("simulated", {})
     with pytest.raises(EngineError, match="Too many open files"):
         await engine.start()

@@ -58,8 +58,8 @@ def test_a_transcriber_gets_a_process_of_its_own_too_and_only_listens() -> None:
     model, recogniser = made._engine, made._recogniser
     assert isinstance(model, RemoteEngine)
     assert isinstance(recogniser, RemoteEngine)
-    assert model._begin.options == {"model": "any"}
-    assert recogniser._begin.options == {"listens_only": True, "capacity": 7}
+    assert model._options == {"model": "any"}
+    assert recogniser._options == {"listens_only": True, "capacity": 7}
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,95 @@
+"""A process of our own that lives no longer than this one.
+
+It holds the reading end of a pipe whose other end is here: that closes however this process ends,
+and :func:`end_with_parent`, run over there, ends it then, even where it is blocked.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Mapping, Sequence
+from typing import Self
+
+
+class Process:
+    """A Python process; :meth:`start` makes one."""
+
+    def __init__(self, process: subprocess.Popen[bytes]) -> None:
+        self._process = process
+
+    @classmethod
+    def start(
+        cls,
+        module: str,
+        *arguments: str,
+        keep: Sequence[int] = (),
+        environment: Mapping[str, str] | None = None,
+    ) -> Self:
+        """Runs ``module``. It finds what this process can import, and holds nothing else of it but
+        the files ``keep``.
+
+        Raises:
+            OSError: no process can be started.
+        """
+        path = os.pathsep.join(filter(None, sys.path))
+        process = subprocess.Popen(
+            [sys.executable, "-P", "-m", module, *arguments],
+            pass_fds=keep,
+            stdin=subprocess.PIPE,
+            env={**os.environ, "PYTHONPATH": path, **(environment or {})},
+        )
+        return cls(process)
+
+    @property
+    def pid(self) -> int:
+        """The process's id."""
+        return self._process.pid
+
+    @property
+    def runs(self) -> bool:
+        """Whether it has not ended."""
+        return self._process.poll() is None
+
+    def tell(self, data: bytes) -> None:
+        """Writes to its standard input; what exceeds a pipe's buffer waits for it to read."""
+        assert self._process.stdin is not None
+        self._process.stdin.write(data)
+        self._process.stdin.flush()
+
+    async def terminate(self, grace: float) -> int:
+        """Asks it to end and, after ``grace`` seconds, ends it; returns its exit code."""
+        self._process.terminate()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(grace):
+                await self._exited()
+        return await self.kill()
+
+    async def kill(self) -> int:
+        """Ends it at once, if it has not ended; returns its exit code (-9: killed)."""
+        self._process.kill()
+        code = await self._exited()
+        assert self._process.stdin is not None
+        with contextlib.suppress(BrokenPipeError):
+            self._process.stdin.close()
+        return code
+
+    async def _exited(self) -> int:
+        """The exit code, found without a thread: where none is left, a process may be lost too."""
+        while (code := self._process.poll()) is None:  # noqa: ASYNC110 - no event tells of it
+            await asyncio.sleep(0.01)
+        return code
+
+
+def end_with_parent() -> None:
+    """Ends this process as soon as the one that started it is gone."""
+    threading.Thread(target=_end, daemon=True).start()
+
+
+def _end() -> None:
+    os.read(0, 1)
+    os._exit(0)

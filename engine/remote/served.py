@@ -1,0 +1,200 @@
+"""One server's sessions with an engine of this process, over the link between them."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Coroutine
+from dataclasses import dataclass
+from typing import Any
+
+import structlog
+
+from engine.contract import (
+    Close,
+    Closed,
+    Engine,
+    EngineBusy,
+    EngineError,
+    EngineSession,
+    Event,
+    Fault,
+    Order,
+    Played,
+    ReplyAudio,
+    ReplyText,
+    Samples,
+    SessionEnded,
+    TranscriptDelta,
+)
+from engine.remote import wire
+from engine.remote.link import Link
+
+_ALIVE = 0.1
+"""Seconds between two signs of life."""
+_SOUND = 0.002
+"""Seconds that sound may wait for other callers' (:mod:`engine.remote.session`)."""
+_FIGURES = 10
+"""Signs of life between two sets of figures."""
+
+_MANY = (Played, ReplyAudio, ReplyText, TranscriptDelta)
+"""Too many to log each."""
+
+log = structlog.get_logger("engine.remote.host")
+
+
+@dataclass(slots=True, eq=False)
+class _Stay:
+    """A session and its accounts, in input samples: offered, and of these pushed out, and heard."""
+
+    session: EngineSession
+    capacity: int
+    log: Any
+    offered: int = 0
+    dropped: int = 0
+    heard: int = 0
+    pump: asyncio.Task[None] | None = None
+
+
+class Served:
+    """The sessions that one server has with ``engine``; they end with the link.
+
+    Several times a second it says that this process's event loop runs and how much of each
+    session's sound has been taken; a loop that is blocked says nothing, and is found out.
+    """
+
+    def __init__(self, engine: Engine, link: Link) -> None:
+        self._engine = engine
+        self._link = link
+        self._stays: dict[int, _Stay] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._link.send(wire.Ready(engine.info))
+        self._spawn(self._live())
+
+    def received(self, message: wire.ToHost) -> None:
+        """Takes what the server sends."""
+        match message:
+            case wire.Hear():
+                self._hear(message.session, message.pcm)
+            case wire.Give():
+                self._give(message.session, message.order)
+            case wire.Open():
+                self._spawn(self._open(message.session, message.context))
+
+    async def finish(self) -> None:
+        """Passes the last events on, of an engine that has stopped."""
+        await asyncio.gather(*(stay.pump for stay in self._stays.values() if stay.pump))
+
+    def lost(self) -> None:
+        """The server is gone: its places are free for others."""
+        for task in self._tasks:
+            task.cancel()
+        stays, self._stays = self._stays, {}
+        for stay in stays.values():
+            if stay.pump is not None:
+                stay.pump.cancel()
+            with contextlib.suppress(Exception):
+                stay.session.order(Close())
+
+    def _spawn(self, work: Coroutine[None, None, None]) -> None:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _live(self) -> None:
+        """Gives the signs of life."""
+        count = 0
+        while True:
+            self._link.send(wire.Alive(self._engine.state, self._taken()))
+            if count % _FIGURES == 0:
+                self._link.send(wire.Figures(dict(self._engine.figures())))
+            count += 1
+            await asyncio.sleep(_ALIVE)
+
+    def _taken(self) -> dict[int, int]:
+        """All but what still lies before sessions, of those that have heard more of it.
+
+        A real-time caller's sound moves on before an engine that stands still, too: it is dropped.
+        """
+        changed = {}
+        for number, stay in self._stays.items():
+            taken = stay.offered - (stay.capacity - stay.session.room)
+            if taken - stay.dropped != stay.heard:
+                stay.heard = taken - stay.dropped
+                changed[number] = taken
+        return changed
+
+    async def _open(self, number: int, context: dict[str, Any]) -> None:
+        structlog.contextvars.bind_contextvars(**context)
+        try:
+            session = await self._engine.open()
+        except EngineBusy as busy:
+            self._link.send(wire.Busy(number, busy.retry_after))
+        except EngineError as error:
+            self._link.send(wire.Unavailable(number, str(error)))
+        except Exception as error:
+            log.error("session could not be opened", exc_info=error)
+            message = f"the engine raised {type(error).__name__}"
+            self._link.send(wire.Unavailable(number, message))
+        else:
+            own = log.bind(**context)
+            own.debug("session opened", room=session.room)
+            stay = self._stays[number] = _Stay(session, session.room, own)
+            self._link.send(wire.Opened(number, stay.capacity))
+            stay.pump = asyncio.create_task(self._pump(number, stay))
+
+    async def _pump(self, number: int, stay: _Stay) -> None:
+        """Passes a session's events on, as fast as the link takes them."""
+        try:
+            async for event in stay.session.events():
+                if not isinstance(event, _MANY):
+                    stay.log.debug("engine event", kind=type(event).__name__)
+                self._tell(number, event)
+                if not self._link.writable.is_set():
+                    await self._link.writable.wait()
+        except Exception as error:
+            self._fail(number, error)
+        self._stays.pop(number, None)
+
+    def _hear(self, number: int, pcm: Samples) -> None:
+        stay = self._stays.get(number)
+        if stay is None:
+            return
+        stay.offered += len(pcm)
+        stay.dropped += max(0, len(pcm) - stay.session.room)
+        try:
+            with contextlib.suppress(SessionEnded):
+                stay.session.hear(pcm)
+        except Exception as error:
+            self._fail(number, error)
+
+    def _give(self, number: int, order: Order) -> None:
+        stay = self._stays.get(number)
+        if stay is None:
+            return
+        if not isinstance(order, _MANY):
+            stay.log.debug("engine order", kind=type(order).__name__)
+        try:
+            with contextlib.suppress(SessionEnded):
+                stay.session.order(order)
+        except Exception as error:
+            self._fail(number, error)
+
+    def _tell(self, number: int, event: Event) -> None:
+        within = _SOUND if isinstance(event, ReplyAudio) else 0.0
+        self._link.send(wire.Told(number, event), within=within)
+
+    def _fail(self, number: int, error: Exception) -> None:
+        """Ends a session whose engine has raised what no engine should."""
+        stay = self._stays.pop(number, None)
+        if stay is None:
+            return
+        stay.log.error("session failed", exc_info=error)
+        message = f"the engine raised {type(error).__name__}"
+        closed = Closed(reason="engine_failed", heard=stay.offered, dropped=0, message=message)
+        self._tell(number, Fault(code="engine_failed", message=message))
+        self._tell(number, closed)
+        if stay.pump is not None and stay.pump is not asyncio.current_task():
+            stay.pump.cancel()
+        with contextlib.suppress(Exception):
+            stay.session.order(Close())
