@@ -14,7 +14,6 @@ from server.buckets import Buckets
 from server.errors import ServiceError
 
 if TYPE_CHECKING:
-    from server.caller import Caller
     from server.settings import Limits
 
 _SECOND = 1_000_000_000
@@ -31,13 +30,13 @@ class Allowances:
         self._starts = Buckets(limits.caller_starts)
         self._sound = Buckets(limits.caller_audio)
 
-    def start(self, caller: Caller, now: int) -> Allowance:
-        """Counts a start, at ``now`` ns; the session's end has to be told.
+    def start(self, names: tuple[str, ...], now: int) -> Allowance:
+        """Counts a start, at ``now`` ns, under all ``names`` (:attr:`server.caller.Caller.names`);
+        the session's end has to be told.
 
         Raises:
             ServiceError: 429, the caller has to wait.
         """
-        names = caller.names
         if any(self._running[name] >= self._most for name in names):
             raise _exceeded(f"at most {self._most} sessions at once", "caller_sessions", _LATER)
         for buckets, amount, what, limit in (

@@ -14,11 +14,11 @@ from math import inf
 import structlog
 
 from engine.contract import Engine, EngineBusy, EngineInfo, EngineUnavailable
-from server.allowance import Allowance, Allowances
 from server.caller import HERE, Caller
 from server.errors import ServiceError, refused, unavailable
 from server.observe import Metrics
 from server.pacer import Pacer
+from server.places import RETRY_AFTER, OwnPlaces, Place, Places
 from server.protocol.adapter import Opening, Terms
 from server.replies import new_id
 from server.requests import RequestError, SessionSettings
@@ -27,9 +27,6 @@ from server.stay import Stay
 
 Open = Callable[[str, Terms], Opening]
 """Makes the session of that id, on these terms; raises RequestError."""
-
-RETRY_AFTER = 5.0
-"""Seconds after which asking again makes sense when every place is taken."""
 
 log = structlog.get_logger("server.manager")
 
@@ -41,17 +38,26 @@ class Manager:
         engine: serves them.
         settings: the operator's.
         metrics: counts.
+        places: where a place is taken from; by default its own.
+        mark: stands in the ids of its sessions, for whoever has to find them.
     """
 
-    def __init__(self, engine: Engine, settings: ServerSettings, metrics: Metrics) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        settings: ServerSettings,
+        metrics: Metrics,
+        places: Places | None = None,
+        mark: str = "",
+    ) -> None:
         self.engine = engine
         self.draining = False
         self._settings = settings
         self._metrics = metrics
         self._pacer = Pacer(metrics)
-        self._allowances = Allowances(settings.limits)
+        self._places = places or OwnPlaces(settings.limits, lambda: self.capacity)
+        self._mark = mark
         self._stays: dict[str, Stay] = {}
-        self._arriving = 0
 
     @property
     def ready(self) -> bool:
@@ -115,11 +121,15 @@ class Manager:
                 (429), no place is free, or the service is not ready or going down.
         """
         try:
-            allowance = self._allowances.start(caller, time.monotonic_ns())
+            if self.draining:
+                raise unavailable("server_draining", "the server is going down; call again later")
+            if not self.ready:
+                raise self._not_ready()
+            place = await self._places.take(caller.names)
             try:
-                return await self._admit(open_, leg, caller, allowance)
+                return await self._admit(open_, leg, caller, place)
             except BaseException:
-                allowance.end()
+                place.end()
                 raise
         except ServiceError as error:
             self._metrics.refused(error.code)
@@ -145,20 +155,9 @@ class Manager:
         """Seconds that a session lasts at most."""
         return min(self._settings.limits.session, self.info.longest_session or inf)
 
-    async def _admit(self, open_: Open, leg: bool, caller: Caller, allowance: Allowance) -> Stay:
-        if self.draining:
-            raise unavailable("server_draining", "the server is going down; call again later")
-        if not self.ready:
-            raise self._not_ready()
-        if self.sessions + self._arriving >= self.capacity:
-            raise unavailable(
-                "server_busy",
-                f"all {self.capacity} places are taken; call again later",
-                RETRY_AFTER,
-            )
-        session_id = new_id("sess")
+    async def _admit(self, open_: Open, leg: bool, caller: Caller, place: Place) -> Stay:
+        session_id = new_id(f"sess{self._mark}")
         opening = self._opened(open_, session_id, leg)
-        self._arriving += 1
         try:
             with structlog.contextvars.bound_contextvars(session=session_id):
                 engine = await self.engine.open()
@@ -167,10 +166,10 @@ class Manager:
             raise unavailable("server_busy", message, busy.retry_after) from None
         except EngineUnavailable:
             raise self._not_ready() from None
-        finally:
-            self._arriving -= 1
+        call_id = session_id if opening.live else new_id(f"rtc{self._mark}")
         stay = Stay(
             session_id,
+            call_id,
             engine,
             self.engine.info,
             self._settings,
@@ -178,7 +177,7 @@ class Manager:
             longest=self._longest,
             leg=leg,
             owner=caller,
-            allowance=allowance,
+            place=place,
             pacer=self._pacer,
             metrics=self._metrics,
         )

@@ -16,17 +16,16 @@ from engine import contract
 from engine.audio.resample import Resampler
 from engine.contract import EngineInfo, EngineSession, EngineUnavailable
 from server import happenings as happen
-from server.allowance import Allowance
 from server.audience import Audience, Subscriber
 from server.caller import Caller
 from server.happenings import Happening
 from server.observe import Metrics, Transport
 from server.pacer import Line, Pacer
+from server.places import Place
 from server.playout import Paced
 from server.protocol.adapter import Opening, Refusal
 from server.protocol.wire import Raw
 from server.record import Record
-from server.replies import new_id
 from server.requests import RequestError
 from server.session import Session
 from server.settings import ServerSettings
@@ -51,14 +50,14 @@ class Stay:
     """One caller's stay, from admission to the last event.
 
     Args:
-        session_id: ``sess_...``.
+        session_id: ``sess_...``; ``call_id`` is what its caller knows it by.
         engine: the caller's place.
         info: the engine's facts.
         settings: the operator's.
         opening: how the session begins.
         longest: seconds it lasts at most.
         leg: whether one will carry the sound (else it goes with the events).
-        owner: whose session it is; ``allowance`` is what it may use of the owner's.
+        owner: whose session it is, and ``place`` what it uses of the owner's allowance.
         pacer: hands out frames.
         metrics: counts.
     """
@@ -66,6 +65,7 @@ class Stay:
     def __init__(
         self,
         session_id: str,
+        call_id: str,
         engine: EngineSession,
         info: EngineInfo,
         settings: ServerSettings,
@@ -74,20 +74,20 @@ class Stay:
         longest: float,
         leg: bool,
         owner: Caller,
-        allowance: Allowance,
+        place: Place,
         pacer: Pacer,
         metrics: Metrics,
     ) -> None:
         self.id = session_id
         self.owner = owner
         self.live = opening.live
-        self.call_id = session_id if opening.live else new_id("rtc")
+        self.call_id = call_id
         self.transport: Transport = "webrtc" if leg else "websocket"
         self._leg = leg
         self._engine = engine
         self._idle = settings.limits.idle
         self._longest = longest
-        self._allowance = allowance
+        self._place = place
         self._pacer = pacer
         self._record = Record(metrics, self.transport, session_id)
         self._tasks: list[asyncio.Task[None]] = []
@@ -197,7 +197,7 @@ class Stay:
             return
         self._ended.set_result(reason)
         self._roomy.set()
-        self._allowance.end()
+        self._place.end()
         self._record.ended(reason)
         if self._line is not None:
             self._pacer.remove(self._line)
@@ -281,7 +281,7 @@ class Stay:
 
     def _debt(self) -> float:
         """Seconds until the caller has paid for the sound heard; that of a call cannot wait."""
-        debt = self._allowance.heard(self.session.heard, time.monotonic_ns())
+        debt = self._place.heard(self.session.heard, time.monotonic_ns())
         return 0.0 if self._leg else debt
 
     def _caught_up(self) -> bool:

@@ -24,7 +24,7 @@ def allowances(**limits: Any) -> Allowances:
 
 def refused(allowances: Allowances, caller: Caller, now: int = 0) -> ServiceError | None:
     try:
-        allowances.start(caller, now)
+        allowances.start(caller.names, now)
     except ServiceError as error:
         return error
     return None
@@ -32,7 +32,7 @@ def refused(allowances: Allowances, caller: Caller, now: int = 0) -> ServiceErro
 
 def test_a_refusal_says_when_to_come_again() -> None:
     counted = allowances(caller_starts=1)
-    counted.start(ANNA, 0)
+    counted.start(ANNA.names, 0)
     error = refused(counted, ANNA)
     assert error is not None
     assert (error.status, error.code) == (429, "rate_limit_exceeded")
@@ -41,7 +41,7 @@ def test_a_refusal_says_when_to_come_again() -> None:
 
 def test_sessions_at_once_are_counted_until_they_end() -> None:
     counted = allowances(caller_sessions=2)
-    first, second = counted.start(ANNA, 0), counted.start(ANNA, 0)
+    first, second = counted.start(ANNA.names, 0), counted.start(ANNA.names, 0)
     error = refused(counted, ANNA)
     assert error is not None
     assert "limits.caller_sessions" in error.message
@@ -57,7 +57,7 @@ def test_sessions_at_once_are_counted_until_they_end() -> None:
 def test_starts_are_counted_whether_or_not_the_session_lasted() -> None:
     counted = allowances(caller_starts=3)
     for _ in range(3):
-        counted.start(ANNA, 0).end()
+        counted.start(ANNA.names, 0).end()
     error = refused(counted, ANNA)
     assert error is not None
     assert error.retry_after == 20
@@ -67,7 +67,7 @@ def test_starts_are_counted_whether_or_not_the_session_lasted() -> None:
 
 def test_sound_beyond_the_limit_is_paid_for_before_more_is_read_or_started() -> None:
     counted = allowances(caller_audio=60)
-    running = counted.start(ANNA, 0)
+    running = counted.start(ANNA.names, 0)
     assert running.heard(60, 0) == 0
     assert running.heard(70, 0) == 10
     assert running.heard(70, 4 * SECOND) == 6
@@ -96,7 +96,7 @@ def test_however_sessions_come_and_go_nobody_has_more_than_allowed_at_once(
         if full:
             assert refused(counted, caller)
         else:
-            running.append((caller, counted.start(caller, 0)))
+            running.append((caller, counted.start(caller.names, 0)))
     for _, allowance in running:
         allowance.end()
     assert not any(refused(counted, caller) for caller, _ in coming[:2])
@@ -104,25 +104,25 @@ def test_however_sessions_come_and_go_nobody_has_more_than_allowed_at_once(
 
 def test_another_key_from_the_same_address_gets_no_more() -> None:
     counted = allowances(caller_sessions=1)
-    counted.start(ANNA, 0)
+    counted.start(ANNA.names, 0)
     assert refused(counted, Caller("key_bert", ANNA.address))
 
 
 def test_the_same_key_from_another_address_gets_no_more() -> None:
     counted = allowances(caller_sessions=1)
-    counted.start(ANNA, 0)
+    counted.start(ANNA.names, 0)
     assert refused(counted, Caller(ANNA.key, "192.0.2.7"))
 
 
 def test_a_client_secret_is_counted_as_the_key_that_made_it() -> None:
     counted = allowances(caller_sessions=1)
-    counted.start(ANNA, 0)
+    counted.start(ANNA.names, 0)
     assert refused(counted, Caller(ANNA.key, "192.0.2.7", ClientSecret(ANNA.key, 0, b"{}")))
 
 
 def test_the_pages_token_is_everybodys_so_only_addresses_count() -> None:
     counted = allowances(caller_sessions=1)
-    counted.start(Caller(TOKEN, "192.0.2.1"), 0)
+    counted.start(Caller(TOKEN, "192.0.2.1").names, 0)
     assert refused(counted, Caller(TOKEN, "192.0.2.2")) is None
     assert refused(counted, Caller(TOKEN, "192.0.2.1"))
 
@@ -131,13 +131,13 @@ def test_programs_on_this_machine_count_by_their_key_only() -> None:
     counted = allowances(caller_sessions=1, caller_starts=1)
     for _ in range(100):
         assert refused(counted, Caller()) is None
-    counted.start(Caller("key_anna"), 0)
+    counted.start(Caller("key_anna").names, 0)
     assert refused(counted, Caller("key_anna"))
 
 
 def test_a_limit_per_minute_can_be_taken_away() -> None:
     counted = allowances(caller_starts="inf", caller_audio="inf")
     for _ in range(1000):
-        running = counted.start(ANNA, 0)
+        running = counted.start(ANNA.names, 0)
         assert running.heard(1e6, 0) == 0
         running.end()

@@ -1,0 +1,80 @@
+"""Places: how many sessions there may be, of one caller and of all.
+
+Where sessions live in several processes, the limits hold across all of them: then a place is taken
+from the process in front (:mod:`server.workers.pool`), and else from :class:`OwnPlaces`.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Protocol
+
+from server.allowance import Allowances
+from server.errors import unavailable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from server.allowance import Allowance
+    from server.settings import Limits
+
+RETRY_AFTER = 5.0
+"""Seconds after which asking again makes sense when every place is taken."""
+
+
+class Place(Protocol):
+    """What one session has, and uses of its caller's allowance."""
+
+    def heard(self, seconds: float, now: int) -> float:
+        """Counts the sound heard, ``seconds`` since the session began, at ``now`` ns.
+
+        Returns the seconds that no more should be read for; 0: go on.
+        """
+
+    def end(self) -> None:
+        """Gives the place back; safe to call twice."""
+
+
+class Places(Protocol):
+    """Where they are taken from."""
+
+    async def take(self, names: tuple[str, ...]) -> Place:
+        """A place for a session of the caller that is counted under ``names``.
+
+        Raises:
+            ServiceError: none is free (503), or the caller had as much as is allowed (429).
+        """
+
+
+class OwnPlaces:
+    """The places of one process: ``capacity`` says how many there are, as of now."""
+
+    def __init__(self, limits: Limits, capacity: Callable[[], int]) -> None:
+        self._allowances = Allowances(limits)
+        self._capacity = capacity
+        self._taken: set[_Taken] = set()
+
+    async def take(self, names: tuple[str, ...]) -> Place:
+        """See :class:`Places`."""
+        allowance = self._allowances.start(names, time.monotonic_ns())
+        if len(self._taken) >= (capacity := self._capacity()):
+            allowance.end()
+            message = f"all {capacity} places are taken; call again later"
+            raise unavailable("server_busy", message, RETRY_AFTER)
+        place = _Taken(allowance, self._taken)
+        self._taken.add(place)
+        return place
+
+
+class _Taken:
+    """A place, and those that are taken with it."""
+
+    def __init__(self, allowance: Allowance, among: set[_Taken]) -> None:
+        self._among = among
+        self._allowance = allowance
+        self.heard = allowance.heard
+
+    def end(self) -> None:
+        """See :class:`Place`."""
+        self._among.discard(self)
+        self._allowance.end()
