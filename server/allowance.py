@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 _SECOND = 1_000_000_000
 _LATER = 5.0
 """Seconds after which a session may have ended."""
+_STEP = 0.25
+"""Seconds of sound that are counted together: it comes in pieces of twenty milliseconds."""
 
 
 class Allowances:
@@ -71,6 +73,7 @@ class Allowance:
         self._allowances = allowances
         self._names = names
         self._heard = 0.0
+        self._paid = 0
         self._ended = False
 
     def heard(self, seconds: float, now: int) -> float:
@@ -78,8 +81,13 @@ class Allowance:
 
         Returns the seconds that no more should be read for; 0: go on.
         """
-        more, self._heard = seconds - self._heard, seconds
-        return self._allowances.heard(self._names, more, now)
+        more = seconds - self._heard
+        if more < _STEP and now >= self._paid:
+            return 0.0
+        self._heard = seconds
+        debt = self._allowances.heard(self._names, more, now)
+        self._paid = now + round(debt * _SECOND)
+        return debt
 
     def end(self) -> None:
         """The session is over; safe to call twice."""

@@ -23,7 +23,7 @@ from server.protocol.adapter import Opening, Terms
 from server.replies import new_id
 from server.requests import RequestError, SessionSettings
 from server.settings import ServerSettings
-from server.stay import Stay
+from server.stay import TICK, Stay
 
 Open = Callable[[str, Terms], Opening]
 """Makes the session of that id, on these terms; raises RequestError."""
@@ -58,6 +58,7 @@ class Manager:
         self._places = places or OwnPlaces(settings.limits, lambda: self.capacity)
         self._mark = mark
         self._stays: dict[str, Stay] = {}
+        self._clock: asyncio.Task[None] | None = None
 
     @property
     def ready(self) -> bool:
@@ -91,12 +92,15 @@ class Manager:
     async def start(self) -> None:
         """Starts the engine; returns when callers can be served."""
         await self.engine.start()
+        self._clock = asyncio.create_task(self._show_time(), name="clock")
 
     async def stop(self) -> None:
         """Ends every session and stops the engine."""
         self.draining = True
         await self._end_all("server_stopped")
         await self._pacer.stop()
+        if self._clock is not None:
+            self._clock.cancel()
         await self.engine.stop()
 
     async def drain(self, seconds: float) -> None:
@@ -205,6 +209,14 @@ class Manager:
     def _not_ready(self) -> ServiceError:
         message = f"the speech engine is {self.engine.state}"
         return unavailable("engine_not_ready", message, RETRY_AFTER)
+
+    async def _show_time(self) -> None:
+        """Shows every session the clock: one timer, however many there are."""
+        while True:
+            await asyncio.sleep(TICK)
+            now = time.monotonic_ns()
+            for stay in tuple(self._stays.values()):
+                stay.look(now)
 
     def _left(self, stay: Stay) -> None:
         self._stays.pop(stay.call_id, None)

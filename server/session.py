@@ -36,8 +36,8 @@ from server.speaking import Speaking
 from server.unpaced import Streamed
 from server.updates import Updates
 
-LOOK = 20_000_000
-"""Nanoseconds between two looks at what may be due: there is an event every millisecond or so."""
+LOOK = 50_000_000
+"""Nanoseconds between two looks at what may be due: there may be an event every millisecond."""
 REPORT = 100_000_000
 """Nanoseconds between reports to the engine of what was played; one with a clock knows it nearly,
 and is told a tenth as often."""

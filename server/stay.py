@@ -119,7 +119,6 @@ class Stay:
         self._record.started(self.call_id)
         self._ended.add_done_callback(lambda _: done(self))
         self._spawn(self._pump(), "pump")
-        self._spawn(self._tick(), "tick")
 
     async def settle(self) -> None:
         """Lets a live session begin, once the engine has taken its settings; others just do.
@@ -186,6 +185,29 @@ class Stay:
             self._line = Line(self._playout, leg, resampler, self.session.on_taken, self._fail)
             self._pacer.add(self._line)
 
+    def look(self, now: int) -> None:
+        """Lets time pass, every ``TICK`` seconds: what is due is done, and a time that is up ends.
+
+        ``now`` is in nanoseconds of the monotonic clock.
+        """
+        try:
+            if self._roomy.is_set():
+                self.session.tick(now)
+                self._wake()
+            else:
+                self._take_inbox()
+        except Exception as error:
+            self._fail(error)
+        self._debt()
+        if self._ended.done():
+            return
+        if self.session.ended:
+            self._spawn(self.end("closed"), "end")
+        elif now - self._began > self._longest * 1e9:
+            self._spawn(self.end("session_expired"), "end")
+        elif now - self._active > self._idle * 1e9:
+            self._spawn(self.end("idle_timeout"), "end")
+
     async def ended(self) -> str:
         """Waits for the end and says why."""
         return await asyncio.shield(self._ended)
@@ -220,7 +242,7 @@ class Stay:
             self.session.on_event(event)
             if self._inbox:
                 self._take_inbox()
-            self._pacer.wake()
+            self._wake()
             if isinstance(event, contract.ReplyAudio):
                 continue
             self._record.event(event)
@@ -229,24 +251,6 @@ class Stay:
             elif isinstance(event, contract.Closed):
                 reason = event.reason
         await self.end(reason)
-
-    async def _tick(self) -> None:
-        """Shows the session the clock, and ends it when its time is up."""
-        while not self._ended.done():
-            await asyncio.sleep(TICK)
-            now = time.monotonic_ns()
-            if self._roomy.is_set():
-                self.session.tick(now)
-                self._pacer.wake()
-            else:
-                self._take_inbox()
-            self._debt()
-            if self.session.ended:
-                await self.end("closed")
-            elif now - self._began > self._longest * 1e9:
-                await self.end("session_expired")
-            elif now - self._active > self._idle * 1e9:
-                await self.end("idle_timeout")
 
     async def _hear(self, leg: Leg) -> None:
         """Brings the caller's sound to the engine, at its rate."""
@@ -277,7 +281,12 @@ class Stay:
             self._roomy.set()
         else:
             self._roomy.clear()
-        self._pacer.wake()
+        self._wake()
+
+    def _wake(self) -> None:
+        """Has the pacer look at what it carries of this session, if anything."""
+        if self._line is not None:
+            self._pacer.wake()
 
     def _debt(self) -> float:
         """Seconds until the caller has paid for the sound heard; that of a call cannot wait."""
