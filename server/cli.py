@@ -26,6 +26,7 @@ usage: parley COMMAND [options]
   parley bench sockets   measure what a session over a WebSocket costs, beside a bare echo
   parley bench ticks     measure whether one clock serves many duplex callers in time
   parley bench duplex    measure how many callers stream both ways in time, beside a bare server
+  parley bench webrtc    measure what calls over WebRTC cost, beside stock aiortc
 """
 
 
@@ -129,6 +130,12 @@ def _bench_duplex(arguments: Sequence[str]) -> int:
     return duplex.main(arguments)
 
 
+def _bench_webrtc(arguments: Sequence[str]) -> int:
+    from server.bench.webrtc import command
+
+    return command.main(arguments)
+
+
 def _bench_ticks(arguments: Sequence[str]) -> int:
     from server.bench import ticks
 
@@ -168,6 +175,7 @@ _COMMANDS: dict[tuple[str, ...], Callable[[Sequence[str]], int]] = {
     ("bench", "sockets"): _bench_sockets,
     ("bench", "ticks"): _bench_ticks,
     ("bench", "duplex"): _bench_duplex,
+    ("bench", "webrtc"): _bench_webrtc,
     ("bench", "reception"): _bench_reception,
     ("bench", "device"): _bench_device,
 }

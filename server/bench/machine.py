@@ -81,11 +81,24 @@ def memory(pid: int) -> int:
     return 1024 * int(after[0]) if after else 0
 
 
+def threads(pid: int) -> int:
+    """Threads of a process; none of one that has ended."""
+    after = _told(pid, "status").partition("Threads:")[2].split()
+    return int(after[0]) if after else 0
+
+
 def pin(pid: int, core: int) -> None:
     """Has all threads of a process run on one core, and those that they start."""
     for task in Path(f"/proc/{pid}/task").iterdir():
         with suppress(ProcessLookupError):
             os.sched_setaffinity(int(task.name), {core})
+
+
+def hurry(niceness: int) -> str:
+    """Has this process go before others, where that is allowed; tells its niceness."""
+    with suppress(PermissionError):
+        os.setpriority(os.PRIO_PROCESS, 0, niceness)
+    return f"niceness {os.getpriority(os.PRIO_PROCESS, 0)}"
 
 
 def _told(pid: int, file: str) -> str:
