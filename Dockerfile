@@ -1,6 +1,6 @@
 # Parley with its default engine, for a plain CPU: the same lock and the same models as a clone.
-# Calls from browsers need their media ports, so give the container the host's network:
 #   docker build -t parley . && docker run --rm --network host parley
+# Without the host's network, publish 8300 for TCP and UDP and set PARLEY_WEBRTC__PUBLIC_ADDRESSES.
 FROM python:3.11-slim-bookworm
 
 RUN apt-get update \
@@ -18,7 +18,7 @@ RUN PIP_NO_CACHE_DIR=1 scripts/setup && .venv/bin/parley models fetch
 
 ENV PARLEY_HOST=0.0.0.0 \
     PARLEY_PORT=8300
-EXPOSE 8300
+EXPOSE 8300/tcp 8300/udp
 HEALTHCHECK --interval=10s --timeout=3s --start-period=60s \
     CMD [".venv/bin/python", "-c", "import os, urllib.request as web; web.urlopen('http://127.0.0.1:' + os.environ['PARLEY_PORT'] + '/health')"]
 ENTRYPOINT [".venv/bin/parley", "serve"]

@@ -78,9 +78,13 @@ def create_app(
     if settings.page:
         app.add_routes([web.get("/", about.page), web.static("/static", _web() / "static")])
 
+    async def open_port(app: web.Application) -> None:
+        await calls.start()
+
     async def let_go(app: web.Application) -> None:
         await calls.close()
 
+    app.on_startup.append(open_port)
     app.on_shutdown.append(live_sockets.let_go)
     app.on_cleanup.append(let_go)
     return app

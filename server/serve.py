@@ -28,7 +28,7 @@ from server.observe import Metrics, watch_loop
 from server.settings import shown
 from server.state import state_folder
 from server.tls import self_signed, server_context
-from server.transport.addresses import is_loopback, machine_addresses
+from server.transport.addresses import AddressProblem, is_loopback, machine_addresses
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -140,8 +140,8 @@ class _Signals:
 async def _listen(runner: web.AppRunner, settings: ServerSettings) -> int:
     """Opens the port; returns its number."""
     context = _tls(settings)
-    await runner.setup()
     try:
+        await runner.setup()
         site = web.TCPSite(runner, settings.host, settings.port, ssl_context=context)
         await site.start()
     except OSError as problem:
@@ -149,6 +149,8 @@ async def _listen(runner: web.AppRunner, settings: ServerSettings) -> int:
         raise CannotListen(
             f"cannot listen on {where}: {problem.strerror}; see --host and --port"
         ) from None
+    except AddressProblem as problem:
+        raise CannotListen(str(problem)) from None
     return int(runner.addresses[0][1])
 
 

@@ -33,7 +33,7 @@ async def service(
     *, start: bool = True, simulated: Mapping[str, Any] | None = None, **settings: Any
 ) -> AsyncIterator[Service]:
     """A service with ``settings``; ``start``: its engine, ``simulated`` as that says, runs."""
-    chosen = ServerSettings(**{"webrtc": {"addresses": ("127.0.0.1",)}, **settings})
+    chosen = ServerSettings(**{"webrtc": {"addresses": ("127.0.0.1",), "port": 0}, **settings})
     metrics = Metrics()
     manager = Manager(create(simulated or {}), chosen, metrics)
     access = access_of(chosen)

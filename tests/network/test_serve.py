@@ -149,3 +149,26 @@ async def test_a_port_that_is_taken_is_told() -> None:
             _, told = await process.communicate()
             assert process.returncode == 1
             assert f"cannot listen on 127.0.0.1:{port}" in told.decode()
+
+
+async def test_media_has_the_port_of_http_by_default_and_one_that_is_taken_is_told() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as taken:
+        taken.bind(("127.0.0.1", port))
+        async with started("--port", str(port)) as process:
+            _, told = await process.communicate()
+            assert process.returncode == 1
+            expected = f"webrtc.port: cannot listen on 127.0.0.1:{port} (UDP): Address already in"
+            assert expected in told.decode()
+        async with started("--port", str(port), "--webrtc.port", "0") as process:
+            assert f":{port}/" in await address(process)
+
+
+async def test_an_interface_that_is_not_there_is_told() -> None:
+    async with started("--port", "0", "--webrtc.addresses", "nowhere0") as process:
+        _, told = await process.communicate()
+        assert process.returncode == 1
+        assert (
+            "webrtc.addresses: this machine has no address or interface nowhere0" in told.decode()
+        )

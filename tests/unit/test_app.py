@@ -13,7 +13,6 @@ from engine.contract import EngineUnavailable
 from engine.simulated import Simulated
 from server import keys
 from server.access import OPEN, OPEN_HERE
-from server.transport.addresses import is_loopback, media_addresses
 from tests.service import service
 
 OFFER = "v=0\r\nm=audio 9 X\r\na=ice-ufrag:abcd\r\na=ice-pwd:x\r\na=fingerprint:sha-256 AA\r\n"
@@ -278,22 +277,3 @@ async def test_the_page_opens_by_its_link_with_the_token_or_with_a_key(tmp_path:
             cookie = {"Cookie": f"parley_token={shown}"}
             async with now.caller.ws_connect("/v1/realtime", headers=cookie) as ws:
                 assert (await ws.receive_json())["type"] == "session.created"
-
-
-def test_media_goes_where_the_host_says() -> None:
-    machine = [
-        ("lo", "127.0.0.1"),
-        ("eth0", "192.0.2.7"),
-        ("docker0", "172.17.0.1"),
-        ("eth0", "fe80::1"),
-        ("eth0", "2001:db8::7"),
-    ]
-    assert media_addresses("127.0.0.1", (), machine) == ["127.0.0.1", "192.0.2.7", "2001:db8::7"]
-    assert media_addresses("0.0.0.0", (), machine) == ["127.0.0.1", "192.0.2.7", "2001:db8::7"]
-    assert media_addresses("192.0.2.7", (), machine) == ["192.0.2.7"]
-    assert media_addresses("0.0.0.0", ("198.51.100.1",), machine) == ["198.51.100.1"]
-
-
-def test_loopback_is_told_from_the_rest() -> None:
-    assert all(map(is_loopback, ("localhost", "127.0.0.1", "127.9.9.9", "::1")))
-    assert not any(map(is_loopback, ("0.0.0.0", "::", "192.0.2.7", "localhost.example", "")))

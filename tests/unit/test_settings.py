@@ -43,7 +43,7 @@ def test_the_file_may_be_named_in_the_environment(
         ("port = 'x'", "port"),
         ("tls_cert = 'x'", "tls_cert, tls_key"),
         ("trusted_proxies = ['10.0.0.0/99']", "trusted_proxies"),
-        ("[webrtc]\naddresses = ['here']", "webrtc.addresses"),
+        ("[webrtc]\npublic_addresses = ['http://x']", "webrtc.public_addresses"),
         ("= 1", "not TOML"),
     ],
 )

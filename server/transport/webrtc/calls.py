@@ -13,8 +13,14 @@ from typing import TYPE_CHECKING
 import structlog
 
 from server.errors import bad_request
-from server.transport.addresses import machine_addresses, media_addresses
+from server.transport.addresses import (
+    check_chosen,
+    machine_addresses,
+    media_addresses,
+    resolve,
+)
 from server.transport.webrtc.peer import Peer
+from server.transport.webrtc.port import MediaPort
 from server.transport.webrtc.sdp import MAX_OFFER, Offer, OfferError, parse_offer
 
 if TYPE_CHECKING:
@@ -33,7 +39,16 @@ class Calls:
 
     def __init__(self, settings: ServerSettings) -> None:
         self._settings = settings
+        self._port = MediaPort(0)
         self._tasks: set[asyncio.Task[None]] = set()
+
+    async def start(self) -> None:
+        """Opens the port.
+
+        Raises:
+            AddressProblem: it cannot be had.
+        """
+        self._port = await media_port(self._settings)
 
     async def answer(self, stay: Stay, offer: Offer, dcid: int | None, at: str = "sdp") -> str:
         """Takes a call for ``stay``; returns the SDP answer.
@@ -58,16 +73,17 @@ class Calls:
         return answer
 
     async def close(self) -> None:
-        """Waits until every call has let go, a bounded time."""
+        """Waits until every call has let go, a bounded time; then of the port."""
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=_CLOSING)
+        self._port.close()
 
     async def _answer(self, stay: Stay, offer: Offer, dcid: int | None) -> tuple[Peer, str]:
         settings = self._settings
-        addresses = media_addresses(settings.host, settings.webrtc.addresses, machine_addresses())
+        self._port.follow(_addresses(settings))
         peer = Peer(
             offer,
-            addresses,
+            self._port,
             stay.session.info.input_rate,
             settings.limits.setup,
             received=lambda message: stay.receive(message, peer.events),
@@ -80,6 +96,25 @@ class Calls:
         except BaseException:
             await peer.close("failed")
             raise
+
+
+async def media_port(settings: ServerSettings) -> MediaPort:
+    """The port that ``settings`` ask for, open.
+
+    Raises:
+        AddressProblem: it cannot be had.
+    """
+    webrtc = settings.webrtc
+    check_chosen(webrtc.addresses, machine_addresses())
+    public = await resolve(webrtc.public_addresses, "webrtc.public_addresses")
+    port = MediaPort(settings.port if webrtc.port is None else webrtc.port, public)
+    port.open(_addresses(settings))
+    return port
+
+
+def _addresses(settings: ServerSettings) -> list[str]:
+    """Those that this machine has now, and calls may use."""
+    return media_addresses(settings.host, settings.webrtc.addresses, machine_addresses())
 
 
 async def _carry(stay: Stay, peer: Peer) -> None:

@@ -23,13 +23,14 @@ from server.transport.webrtc.sdp import Offer, OfferError, with_opus
 from server.transport.webrtc.sender import Sender
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
+    from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 
     from aiortc import RTCDataChannel
 
     from engine.contract import Samples
     from server.errors import ServiceError
     from server.transport.leg import Frame
+    from server.transport.webrtc.port import MediaPort
     from server.transport.webrtc.reorder import Packet
 
 _SILENCE = 8.0
@@ -47,7 +48,7 @@ class Peer:
 
     Args:
         offer: what the caller offered.
-        addresses: local addresses to offer it.
+        port: sends and hears for all calls.
         rate: Hz, at which its sound is heard if Opus can be decoded to it.
         setup_timeout: seconds from the answer to a connected call with an open channel.
         received: called with each event the caller sends.
@@ -57,14 +58,14 @@ class Peer:
     def __init__(
         self,
         offer: Offer,
-        addresses: Sequence[str],
+        port: MediaPort,
         rate: int,
         setup_timeout: float,
         received: Callable[[str], None],
         refused: Callable[[ServiceError], None],
     ) -> None:
         self._offer = offer
-        self._addresses = addresses
+        self._port = port
         self._setup_timeout = setup_timeout
         self._connection = RTCPeerConnection(
             RTCConfiguration(iceServers=[], bundlePolicy=RTCBundlePolicy.MAX_BUNDLE)
@@ -101,7 +102,7 @@ class Peer:
             transceiver.direction = "inactive"
         if dcid is not None and self._offer.channel:
             self._on_channel(connection.createDataChannel("oai-events", negotiated=True, id=dcid))
-        stock.bind(connection, self._addresses)
+        stock.share(connection, self._port)
         stock.when_heard(connection, self._on_heard)
         stock.take_packets(connection, self._on_packet)
         await connection.setLocalDescription(await connection.createAnswer())

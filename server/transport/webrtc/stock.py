@@ -2,8 +2,10 @@
 
 No other module touches a name that is private to them, and a test fails when one of these moves.
 
-* Which addresses a call binds: aioice takes every interface except loopback, and a browser on the
-  same machine without a network needs exactly that one.
+* Which sockets a call uses: aioice opens one on every interface for each, except loopback, which a
+  browser on the same machine without a network needs. Ours share one port.
+* Where a caller is who moved: aioice sends to the address that the caller chose, though a NAT may
+  have given it another since, of which the caller knows nothing.
 * When the peer was last heard: aiortc notices a dead peer after 30 s. Only authenticated packets
   count (SRTP, SRTCP, SCTP over DTLS, and ICE checks with a valid integrity), so that a stranger who
   knows the port cannot keep a dead call alive.
@@ -14,8 +16,13 @@ No other module touches a name that is private to them, and a test fails when on
 from __future__ import annotations
 
 import asyncio
+import secrets
+import struct
 from typing import TYPE_CHECKING, Any
 
+from aioice import Candidate, stun
+from aioice.candidate import candidate_foundation, candidate_priority
+from aioice.ice import StunProtocol
 from aiortc.rtcrtpreceiver import StreamStatistics
 
 from server.transport.webrtc.reorder import Packet
@@ -27,6 +34,10 @@ if TYPE_CHECKING:
     from aiortc.rtcrtpparameters import RTCRtpReceiveParameters
     from aiortc.rtp import RtpPacket
 
+    from server.transport.webrtc.port import MediaPort
+
+_ADDRESSES = 64
+"""Addresses that one caller's checks may come from; the first ones are forgotten."""
 _STREAMS = 8
 """Streams of one track that are told apart: a sender that restarts begins another."""
 
@@ -40,6 +51,32 @@ def bind(connection: RTCPeerConnection, addresses: Sequence[str]) -> None:
         return gather(component=component, addresses=list(addresses))
 
     ice.get_component_candidates = on_chosen
+
+
+def share(connection: RTCPeerConnection, port: MediaPort) -> None:
+    """Has ``connection`` use ``port`` and no socket of its own; once it has media, and before it
+    describes itself.
+    """
+    ice: Any = _dtls(connection).transport.iceGatherer._connection
+    ice._local_username = secrets.token_hex(8)  # longer than aioice's: it tells the calls apart
+    password = ice.local_password.encode()
+
+    def proves(check: bytes) -> bool:
+        try:
+            return stun.parse_message(check).check_message_integrity(password)
+        except (ValueError, struct.error):
+            return False
+
+    async def gather(component: int, **_: Any) -> list[Candidate]:
+        for shared in port.sockets:
+            protocol: Any = StunProtocol(ice)
+            protocol.connection_made(shared.lane(ice.local_username, proves, protocol))
+            protocol.local_candidate = _host(component, shared.address, shared.number)
+            ice._protocols.append(protocol)
+        return [_host(component, *told) for told in port.told]
+
+    ice.get_component_candidates = gather
+    ice.check_incoming = _following(ice)
 
 
 def when_heard(connection: RTCPeerConnection, heard: Callable[[], None]) -> None:
@@ -86,6 +123,50 @@ def take_packets(connection: RTCPeerConnection, take: Callable[[Packet], None]) 
 
     receiver.receive = receive
     receiver._handle_rtp_packet = handle
+
+
+def _host(component: int, address: str, port: int) -> Candidate:
+    return Candidate(
+        foundation=candidate_foundation("host", "udp", address),
+        component=component,
+        transport="udp",
+        priority=candidate_priority(component, "host"),
+        host=address,
+        port=port,
+        type="host",
+    )
+
+
+def _following(ice: Any) -> Callable[[Any, tuple[str, int], Any], None]:
+    """Checks of a caller, taken so that our sound follows it.
+
+    A connected caller checks no new addresses, so one that is new then is its old one as a NAT
+    shows it now. Were it another path after all, the caller's next check of the one it chose
+    chooses that again.
+    """
+    check = ice.check_incoming
+
+    def on_check(message: Any, addr: tuple[str, int], protocol: Any) -> None:
+        known = {(c._network_host, c.port) for c in ice._remote_candidates}
+        if addr not in known:
+            _forget_oldest(ice)
+            if ice._nominated:
+                message.attributes["USE-CANDIDATE"] = None
+        check(message, addr, protocol)
+
+    return on_check
+
+
+def _forget_oldest(ice: Any) -> None:
+    """Keeps what aioice knows of a caller who moves again and again bounded."""
+    nominated = {id(pair.remote_candidate) for pair in ice._nominated.values()}
+    idle = [c for c in ice._remote_candidates if id(c) not in nominated]
+    for candidate in idle[: max(0, len(ice._remote_candidates) - _ADDRESSES + 1)]:
+        ice._remote_candidates.remove(candidate)
+        for pair in [p for p in ice._check_list if p.remote_candidate is candidate]:
+            if pair.task is not None:
+                pair.task.cancel()
+            ice._check_list.remove(pair)
 
 
 def _told(handler: Callable[..., Any], heard: Callable[[], None]) -> Callable[..., Any]:
