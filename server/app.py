@@ -15,6 +15,7 @@ from server.cors import cross_origin
 from server.errors import ServiceError, bad_request
 from server.transport.body import MAX_REQUEST
 from server.transport.client_secrets import ClientSecretRequests
+from server.transport.ice_servers import IceServers
 from server.transport.live_sockets import LiveSockets
 from server.transport.models import default_model, model_objects
 from server.transport.webrtc.calls import Calls
@@ -58,6 +59,7 @@ def create_app(
             web.get("/openapi.json", about.openapi),
             web.get("/v1/models", about.models),
             web.get("/v1/models/{model}", about.model),
+            web.get("/v1/ice-servers", IceServers(settings.webrtc.ice_servers).answer),
             web.get("/v1/realtime", sockets.handle),
             web.post("/v1/realtime/client_secrets", secrets.create),
             web.post("/v1/realtime/calls", realtime.create),

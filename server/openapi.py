@@ -61,6 +61,7 @@ def document(version: str) -> Json:
             "/openapi.json": {"get": _own()},
             "/v1/models": {"get": _models()},
             "/v1/models/{model}": {"get": _model()},
+            "/v1/ice-servers": {"get": _ice_servers()},
             "/v1/realtime": {"get": _socket()},
             "/v1/realtime/client_secrets": {"post": _client_secrets()},
             "/v1/realtime/calls": {"post": _calls()},
@@ -131,6 +132,17 @@ def _model() -> Json:
     done = {"200": _json("It.", _schema("Model"))}
     parameters = [_parameter("path", "model", "Its name.", _TEXT)]
     return _operation("getModel", "One model.", done, 404, 503, parameters=parameters)
+
+
+def _ice_servers() -> Json:
+    server = _object(urls={"type": "array", "items": _TEXT})
+    server["properties"] |= {"username": _TEXT, "credential": _TEXT}
+    configuration = _object(
+        iceServers={"type": "array", "items": server},
+        ttl={"type": "integer", "description": "Seconds that the logins hold."},
+    )
+    done = {"200": _json("An `RTCConfiguration` (W3C); empty where there are none.", configuration)}
+    return _operation("iceServers", "STUN and TURN servers for calls over WebRTC.", done)
 
 
 def _socket() -> Json:

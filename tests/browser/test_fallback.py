@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import json
+import socket
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 from playwright.sync_api import Route
@@ -41,6 +46,44 @@ def test_where_no_media_passes_the_call_is_on_a_websocket_within_five_seconds(
     assert title == "Sound goes over WebSocket"
     assert "WebRTC" in sentence
     _hold_a_turn(caller)
+
+
+def test_a_turn_server_that_does_not_answer_delays_neither_a_call_nor_the_way_out(
+    caller: Caller, tmp_path: Path, tell: Tell
+) -> None:
+    with _silent_turn_server() as urls:
+        servers = json.dumps([{"urls": urls, "secret": "shared"}])
+        flags = ("--engine.name", "simulated", "--webrtc.ice-servers", servers)
+        with Server(*flags, log=tmp_path / "log") as server:
+            caller.open(server.url)
+            direct = _connected(caller, "webrtc")
+            caller.page.route("**/v1/realtime/calls?*", _without_candidates)
+            caller.open(server.url)
+            around = _connected(caller, "websocket")
+    tell(f"beside a silent TURN server: a call in {direct:.1f} s, over WebSocket in {around:.1f} s")
+    assert around <= WITHIN
+
+
+@contextmanager
+def _silent_turn_server() -> Iterator[list[str]]:
+    """The URLs of one that takes packets and connections, and never says anything."""
+    with (
+        socket.create_server(("127.0.0.1", 0)) as tcp,
+        socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as udp,
+    ):
+        port = tcp.getsockname()[1]
+        udp.bind(("127.0.0.1", port))
+        yield [f"turn:127.0.0.1:{port}?transport={kind}" for kind in ("udp", "tcp")]
+
+
+def _connected(caller: Caller, transport: str) -> float:
+    """Calls; returns the seconds from the tap until sound can flow."""
+    began = time.monotonic()
+    caller.talk()
+    taken = time.monotonic() - began
+    assert caller.state()["transport"] == transport
+    caller.hang_up()
+    return taken
 
 
 def _hold_a_turn(caller: Caller) -> None:

@@ -8,6 +8,7 @@ const { Activity } = await page("activity");
 const { Captions } = await page("captions");
 const { EventLog } = await page("eventlog");
 const { connectionFigures, median } = await page("figures");
+const { iceServers } = await page("ice-servers");
 const { SilenceWatch, TurnTimer } = await page("latency");
 const { fromBase64, toBase64, toInt16 } = await page("pcm");
 const { Playout } = await page("playout");
@@ -394,4 +395,32 @@ test("figures come from the chosen pair, and are absent where the browser does n
 test("the median of an even number of turns lies between the middle two, and there is none of none", () => {
   assert.equal(median([300, 100, 200, 900]), 250);
   assert.equal(median([]), undefined);
+});
+
+test("ICE servers are asked for once, again when their logins grow old, and never in vain", async () => {
+  const asked = [];
+  const server = { urls: ["stun:s.example"] };
+  const answers = {
+    "http://a/v1/ice-servers": async () => ({ iceServers: [server], ttl: 3600 }),
+    "http://b/v1/ice-servers": async () => ({ iceServers: [server], ttl: 0 }),
+    "http://old/v1/ice-servers": async () => ({ error: { code: "not_found" } }),
+  };
+  const { fetch } = globalThis;
+  globalThis.fetch = async (url) => {
+    asked.push(url);
+    if (!answers[url]) throw new TypeError("unreachable");
+    return { json: answers[url] };
+  };
+  try {
+    for (const _ of [1, 2]) {
+      assert.deepEqual(await iceServers(new URL("http://a/")), [server]);
+      assert.deepEqual(await iceServers(new URL("http://b/")), [server]);
+      assert.deepEqual(await iceServers(new URL("http://old/")), []);
+      assert.deepEqual(await iceServers(new URL("http://gone/")), []);
+    }
+    const times = (url) => asked.filter((other) => other.startsWith(url)).length;
+    assert.deepEqual([times("http://a/"), times("http://b/")], [1, 2]);
+  } finally {
+    globalThis.fetch = fetch;
+  }
 });

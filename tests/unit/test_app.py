@@ -196,6 +196,7 @@ async def test_every_route_is_listed_as_open_or_asks_for_a_key() -> None:
             "/",
             "/v1/models",
             "/v1/models/{model}",
+            "/v1/ice-servers",
             "/v1/realtime",
             "/v1/realtime/client_secrets",
             "/v1/realtime/calls",

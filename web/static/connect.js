@@ -1,8 +1,11 @@
 /** How a call reaches its server: WebRTC, and WebSocket where no media gets through. */
 
+import { iceServers } from "./ice-servers.js";
 import { Trouble } from "./troubles.js";
 import { WebRtcLink } from "./webrtc.js";
 import { WebSocketLink } from "./websocket.js";
+
+export { iceServers };
 
 /** @typedef {WebRtcLink | WebSocketLink} Link */
 
@@ -39,10 +42,9 @@ export async function connect(wish) {
 async function openWebRtc(wish) {
   if (!globalThis.RTCPeerConnection) throw new Trouble("media_unavailable");
   const { stream, sound, handlers, signal } = wish;
-  return opened(
-    new WebRtcLink({ url: endpoint(wish, "v1/realtime/calls"), stream, sound, handlers }),
-    signal,
-  );
+  const url = endpoint(wish, "v1/realtime/calls");
+  const servers = await iceServers(wish.baseUrl);
+  return opened(new WebRtcLink({ url, iceServers: servers, stream, sound, handlers }), signal);
 }
 
 /** @param {Wish} wish */

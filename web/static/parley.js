@@ -12,7 +12,7 @@
  * (`{local, remote}`, rms 0..1), `microphone` (what the browser applied).
  */
 
-import { connect } from "./connect.js";
+import { connect, iceServers } from "./connect.js";
 import { EventLog } from "./eventlog.js";
 import { connectionFigures, median } from "./figures.js";
 import { AUDIBLE, SilenceWatch, TurnTimer } from "./latency.js";
@@ -116,6 +116,7 @@ export class ParleyCall extends EventTarget {
     this.#become("connecting");
     try {
       const opening = this.#microphone.open();
+      void iceServers(this.baseUrl);
       if (globalThis.AudioContext) this.#sound = this.#makeSound();
       const stream = await opening;
       this.#emit("microphone", this.#microphone.applied);

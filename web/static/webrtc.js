@@ -17,21 +17,24 @@ const GRACE = 5_000; // a `disconnected` peer often comes back by itself
 
 export class WebRtcLink {
   kind = "webrtc";
-  #peer = new RTCPeerConnection({ bundlePolicy: "max-bundle" });
-  #channel = this.#peer.createDataChannel("oai-events");
+  /** @type {RTCPeerConnection} */ #peer;
+  /** @type {RTCDataChannel} */ #channel;
   /** @type {string | null} */ #location = null;
   /** @type {ReturnType<typeof setTimeout> | undefined} */ #grace;
 
   /**
    * @param {object} options
    * @param {URL} options.url of `/v1/realtime/calls`, query included
+   * @param {RTCIceServer[]} options.iceServers
    * @param {MediaStream} options.stream the microphone
    * @param {import("./sound.js").Sound} options.sound
    * @param {LinkHandlers} options.handlers
    */
-  constructor({ url, stream, sound, handlers }) {
+  constructor({ url, iceServers, stream, sound, handlers }) {
     this.url = url;
     this.handlers = handlers;
+    this.#peer = new RTCPeerConnection({ iceServers, bundlePolicy: "max-bundle" });
+    this.#channel = this.#peer.createDataChannel("oai-events");
     this.#peer.addTrack(stream.getAudioTracks()[0], stream);
     this.#peer.ontrack = ({ track }) => sound.playStream(new MediaStream([track]));
     this.#channel.onmessage = ({ data }) => this.handlers.event(JSON.parse(data));
