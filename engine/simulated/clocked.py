@@ -17,7 +17,7 @@ from engine.duplex.engine import Duplex
 from engine.duplex.facts import Facts
 from engine.duplex.loop import rms
 from engine.duplex.options import Choices
-from engine.simulated.faults import FaultToOrder, crash, struck
+from engine.simulated.faults import FaultToOrder, crash, keep_busy, struck
 from engine.simulated.options import Options
 
 
@@ -102,6 +102,8 @@ class Echoes:
             match fault.kind:
                 case "slow":
                     time.sleep(fault.seconds)
+                case "busy":
+                    keep_busy(fault.seconds)
                 case "stall":
                     threading.Event().wait()
                 case "nan":

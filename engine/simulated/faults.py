@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from typing import Literal
 
 from msgspec import Struct
@@ -15,15 +16,23 @@ class FaultToOrder(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     number ``turn`` ended.
 
     ``slow``: replies take ``seconds`` longer to begin (clocked: one tick takes them). ``stall``:
-    the engine does nothing any more. ``crash``: the engine's process exits; where the engine has
-    no process of its own, the session fails (clocked: every session). ``nan``: the next sound is
-    not a number.
+    the engine does nothing any more. ``busy``: its process does nothing else for ``seconds``, as
+    with a model that holds the interpreter. ``crash``: the engine's process exits; where it has no
+    process of its own, the session fails (clocked: every session). ``nan``: the next sound is not
+    a number.
     """
 
-    kind: Literal["slow", "stall", "crash", "nan"]
+    kind: Literal["slow", "stall", "busy", "crash", "nan"]
     after: float | None = None
     turn: int | None = None
     seconds: float = 1.0
+
+
+def keep_busy(seconds: float) -> None:
+    """Does nothing of use for so long, on the thread that called."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        pass
 
 
 class Crash(Exception):

@@ -37,7 +37,7 @@ from engine.contract import (
 from engine.intake import Entry, Gap, Intake
 from engine.outbox import Outbox
 from engine.simulated.echo import Echo
-from engine.simulated.faults import Crash, crash, struck
+from engine.simulated.faults import Crash, crash, keep_busy, struck
 from engine.simulated.hearing import Hearing
 from engine.simulated.options import Options
 from engine.simulated.planner import Draft, Planner, drafted, unknown_voice
@@ -278,6 +278,8 @@ class SimulatedSession:
                     self._slow = fault.seconds
                 case "stall":
                     self._shared.stalled = True
+                case "busy":
+                    keep_busy(fault.seconds)
                 case "nan":
                     self._poisoned = True
                 case "crash":

@@ -65,7 +65,7 @@ def family(pid: int) -> Iterator[int]:
     """The process and its children."""
     yield pid
     for task in Path(f"/proc/{pid}/task").iterdir():
-        for child in (task / "children").read_text().split():
+        for child in _told(pid, f"task/{task.name}/children").split():
             yield from family(int(child))
 
 

@@ -11,6 +11,7 @@ import pytest
 
 from engine.weights import Paths
 from server.bench import sockets, ticks, turns
+from server.bench.webrtc.level import JITTER_P99, VERIFIED
 from tests.conftest import Tell
 from tests.serving import COMMAND
 
@@ -44,6 +45,28 @@ def test_callers_who_stream_both_ways_hear_their_own(
     assert parley["lost"] == parley["errors"] == parley["wrong"] == parley["blocked"] == 0
     assert parley["frames"] >= 8 * 15
     assert any(level["server"] == "bare" for level in told["levels"])
+
+
+@pytest.mark.timeout(200)
+def test_callers_of_own_packets_hear_their_own(tell: Tell, tmp_path: Path) -> None:
+    told = bench(tell, tmp_path, "webrtc", "--ramp", "2", "--seconds", "3", "--whole")
+    ours, stock = told["levels"]
+    assert (ours["server"], stock["server"]) == ("parley", "stock")
+    assert min(ours["verified"], stock["verified"]) >= 2 * VERIFIED - 1
+
+
+@pytest.mark.full
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("ramp", [("1,10,25,40",), ("10,50,90", "--talk", "0.4")])
+def test_a_ramp_of_calls_keeps_twice_its_budgets(
+    tell: Tell, tmp_path: Path, ramp: tuple[str, ...]
+) -> None:
+    told = bench(tell, tmp_path, "webrtc", "--whole", "--ramp", *ramp, timeout=580)
+    ours = [level for level in told["levels"] if level["server"] == "parley"]
+    few, *_, many = ours
+    assert many["took"]["threads"] == few["took"]["threads"]
+    assert many["verified"] >= 2 * VERIFIED - 1
+    assert many["jitter_p99"] <= 2 * JITTER_P99
 
 
 @pytest.mark.full

@@ -108,16 +108,11 @@ class Call:
             else:
                 self._take_stun(datagram)
 
-    def hang_up(self) -> None:
-        """Says goodbye, and leaves."""
-        if self._dtls is not None and self.connected:
+    def end(self, *, goodbye: bool) -> None:
+        """Leaves, with or without a word."""
+        if goodbye and self._dtls is not None and self.connected:
             self._send(self._dtls.goodbye())
-        self.vanish()
-
-    def vanish(self) -> None:
-        """Leaves without a word."""
         self.socket.close()
-        self._keys = None
 
     def _take_media(self, datagram: bytes, stamp: bytes) -> None:
         if self._keys is None or not self.counts or 64 <= datagram[1] & 0x7F < 96:

@@ -38,6 +38,7 @@ class Crowd:
         self._apart = len(script.packets) // max(1, callers)
         self._identity = Identity()
         self._calls: dict[int, Call] = {}
+        self._made = 0
         self._due: list[tuple[float, int]] = []
         self._poll = select.epoll()
         self._counts = False
@@ -49,7 +50,7 @@ class Crowd:
         Raises:
             CannotConnect: it was refused, or takes too long.
         """
-        number = len(self._calls)
+        number, self._made = self._made, self._made + 1
         call = Call(self._script, number * self._apart % len(self._script.packets), self._identity)
         self._poll.register(call.socket, select.EPOLLIN)
         self._calls[call.socket.fileno()] = call
@@ -93,10 +94,19 @@ class Crowd:
         latest = min(LATEST, 0.9 * apart)
         return [found(self._script, c.said, c.came, latest) for c in self._calls.values()]
 
+    def part(self, call: Call, *, goodbye: bool) -> None:
+        """One leaves, with or without a word."""
+        number = call.socket.fileno()
+        self._due = [(due, other) for due, other in self._due if other != number]
+        heapq.heapify(self._due)
+        del self._calls[number]
+        call.end(goodbye=goodbye)
+
     def leave(self) -> None:
-        """All hang up."""
+        """All hang up; what was counted is kept."""
         for call in self._calls.values():
-            call.hang_up()
+            call.end(goodbye=True)
+        self._due.clear()
         self._poll.close()
 
     def _count(self, counts: bool) -> None:
