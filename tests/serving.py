@@ -13,7 +13,7 @@ import select
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -37,6 +37,7 @@ class Server:
         log: the file that takes what it writes to standard error.
         environment: added to this process's own, without its ``PARLEY_*`` settings.
         within: seconds until it has to be ready.
+        under: a command that runs it (``ip netns exec NAME``).
 
     Attributes:
         url: where it answers, with a slash at the end (and its token, where it asks for one).
@@ -49,11 +50,12 @@ class Server:
         log: Path,
         environment: Mapping[str, str] | None = None,
         within: float = 60.0,
+        under: Sequence[str] = (),
     ) -> None:
         self.log = log
         with log.open("wb") as told:
             self._process = subprocess.Popen(
-                [COMMAND, "serve", "--port", "0", *flags],
+                [*under, COMMAND, "serve", "--port", "0", *flags],
                 stdout=subprocess.PIPE,
                 stderr=told,
                 env=_own_environment() | dict(environment or {}),
