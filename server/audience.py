@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol
 
-from server.protocol.event import encode
+from server.missed import Missed
+from server.protocol.event import ServerEvent, encode
 
 if TYPE_CHECKING:
     from msgspec import Struct
@@ -24,9 +25,15 @@ class Subscriber(Protocol):
 
 
 class Audience:
-    """The subscribers of one session; ``adapter`` says who hears what."""
+    """The subscribers of one session.
 
-    def __init__(self, adapter: Adapter) -> None:
+    Args:
+        adapter: says who hears what.
+        missed: keeps what a client may come back for.
+    """
+
+    def __init__(self, adapter: Adapter, missed: Missed) -> None:
+        self.missed = missed
         self._adapter = adapter
         self._places: dict[Subscriber, Place] = {}
 
@@ -35,10 +42,12 @@ class Audience:
         """Whether nobody else may join."""
         return len(self._places) >= SUBSCRIBERS
 
-    def join(self, subscriber: Subscriber, place: Place) -> None:
-        """Sends it what is heard at ``place`` from now on, the opening first."""
+    def join(self, subscriber: Subscriber, place: Place, missed: Sequence[str] = ()) -> None:
+        """Sends it what is heard at ``place`` from now on: the opening first, then ``missed``."""
         for event in self._adapter.opening(place):
             subscriber.send(encode(event))
+        for text in missed:
+            subscriber.send(text)
         self._places[subscriber] = place
 
     def leave(self, subscriber: Subscriber) -> None:
@@ -64,3 +73,9 @@ class Audience:
                 if self._adapter.hears(self.place(subscriber), event):
                     text = text or encode(event)
                     subscriber.send(text)
+            if only is None and isinstance(event, ServerEvent) and self.missed.wants(event):
+                self._keep(event, text)
+
+    def _keep(self, event: ServerEvent, text: str) -> None:
+        if self._adapter.hears("client", event):
+            self.missed.keep(event.event_id, text or encode(event))

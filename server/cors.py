@@ -14,9 +14,10 @@ if TYPE_CHECKING:
     from server.access import Access
 
 _ALLOWED_HEADERS = re.compile(
-    r"authorization|content-type|x-api-key|api-key"
+    r"authorization|content-type|x-api-key|api-key|parley-resume"
     r"|x-openai-agents-sdk|openai-[a-z-]+|x-stainless-[a-z-]+"
 )
+_SHOWN_HEADERS = "Location, Parley-Resume, Retry-After"
 
 SECURITY_HEADERS = {
     "Content-Security-Policy": (
@@ -57,7 +58,9 @@ def cross_origin(access: Access) -> Callable[[web.Request, web.StreamResponse], 
         response.headers.update(SECURITY_HEADERS)
         if seen.origin is not None and access.allows_origin(seen):
             response.headers["Access-Control-Allow-Origin"] = seen.origin
-            response.headers["Access-Control-Expose-Headers"] = "Location, Retry-After"
+            response.headers["Access-Control-Expose-Headers"] = (
+                "Location, Parley-Resume, Retry-After"
+            )
             response.headers["Vary"] = "Origin"
 
     return add

@@ -15,18 +15,25 @@ import structlog
 
 from engine.contract import Engine, EngineBusy, EngineInfo, EngineUnavailable
 from server.caller import HERE, Caller
-from server.errors import ServiceError, refused, unavailable
+from server.errors import ServiceError, bad_request, refused, unavailable
 from server.observe import Metrics
 from server.pacer import Pacer
 from server.places import RETRY_AFTER, OwnPlaces, Place, Places
 from server.protocol.adapter import Opening, Terms
-from server.replies import new_id
 from server.requests import RequestError, SessionSettings
+from server.resume import GONE, QUERY, Ticket, call_of, ticket
 from server.settings import ServerSettings
 from server.stay import TICK, Stay
 
 Open = Callable[[str, Terms], Opening]
 """Makes the session of that id, on these terms; raises RequestError."""
+
+WHY_GONE = {
+    "displaced": "its place was needed for a new caller",
+    "peer_lost": "it was waited for no longer",
+}
+"""Ends of a session that its lost caller is told of on coming back."""
+_REMEMBERED = 1_024
 
 log = structlog.get_logger("server.manager")
 
@@ -58,6 +65,7 @@ class Manager:
         self._places = places or OwnPlaces(settings.limits, lambda: self.capacity)
         self._mark = mark
         self._stays: dict[str, Stay] = {}
+        self._gone: dict[str, str] = {}  # why, by call
         self._clock: asyncio.Task[None] | None = None
 
     @property
@@ -112,11 +120,23 @@ class Manager:
             await asyncio.wait(ends, timeout=seconds)
         await self._end_all("drain")
 
-    async def admit(self, open_: Open, *, leg: bool = False, caller: Caller = HERE) -> Stay:
+    def ticket(self, *, live: bool = False) -> Ticket:
+        """What a session is known by, for those who are answered before it begins."""
+        return ticket(self._mark, live=live)
+
+    async def admit(
+        self,
+        open_: Open,
+        ticket: Ticket | None = None,
+        *,
+        leg: bool = False,
+        caller: Caller = HERE,
+    ) -> Stay:
         """Takes a place for a caller.
 
         Args:
             open_: makes the session that the caller asks for.
+            ticket: what it will be known by.
             leg: whether a leg will carry its sound.
             caller: whose session it is; only they find it again.
 
@@ -131,7 +151,7 @@ class Manager:
                 raise self._not_ready()
             place = await self._places.take(caller.names)
             try:
-                return await self._admit(open_, leg, caller, place)
+                return await self._admit(open_, ticket or self.ticket(), leg, caller, place)
             except BaseException:
                 place.end()
                 raise
@@ -143,6 +163,23 @@ class Manager:
         """The call of that id, while it runs, if it is one that ``caller`` reaches."""
         stay = self._stays.get(call_id)
         return stay if stay is not None and caller.reaches(stay.owner) else None
+
+    def back(self, token: str, caller: Caller, *, live: bool, leg: bool) -> Stay:
+        """The session that ``caller`` comes back to, by ``token``.
+
+        Raises:
+            ServiceError: there is none any more (404), or it is no such session.
+        """
+        call_id = call_of(token)
+        stay = self.find(call_id, caller)
+        if stay is None or not stay.tokens.fits(token):
+            why = WHY_GONE.get(self._gone.get(call_id, ""), "it has ended, or the token was used")
+            raise bad_request(GONE, f"resume: no such session: {why}", QUERY, 404)
+        if (stay.live, stay.transport == "webrtc") != (live, leg):
+            protocol = "GPT-Live" if stay.live else "Realtime"
+            message = f"resume: expected {protocol} over {stay.transport}, as the session began"
+            raise bad_request("invalid_value", message, QUERY)
+        return stay
 
     def terms(self, *, leg: bool = False) -> Terms:
         """What a session that begins now is offered."""
@@ -159,21 +196,20 @@ class Manager:
         """Seconds that a session lasts at most."""
         return min(self._settings.limits.session, self.info.longest_session or inf)
 
-    async def _admit(self, open_: Open, leg: bool, caller: Caller, place: Place) -> Stay:
-        session_id = new_id(f"sess{self._mark}")
-        opening = self._opened(open_, session_id, leg)
+    async def _admit(
+        self, open_: Open, ticket: Ticket, leg: bool, caller: Caller, place: Place
+    ) -> Stay:
+        opening = self._opened(open_, ticket.session, leg)
         try:
-            with structlog.contextvars.bound_contextvars(session=session_id):
+            with structlog.contextvars.bound_contextvars(session=ticket.session):
                 engine = await self.engine.open()
         except EngineBusy as busy:
             message = "the speech engine has no free place; call again later"
             raise unavailable("server_busy", message, busy.retry_after) from None
         except EngineUnavailable:
             raise self._not_ready() from None
-        call_id = session_id if opening.live else new_id(f"rtc{self._mark}")
         stay = Stay(
-            session_id,
-            call_id,
+            ticket,
             engine,
             self.engine.info,
             self._settings,
@@ -218,8 +254,12 @@ class Manager:
             for stay in tuple(self._stays.values()):
                 stay.look(now)
 
-    def _left(self, stay: Stay) -> None:
+    def _left(self, stay: Stay, reason: str) -> None:
         self._stays.pop(stay.call_id, None)
+        if reason in WHY_GONE:
+            self._gone[stay.call_id] = reason
+        while len(self._gone) > _REMEMBERED:
+            del self._gone[next(iter(self._gone))]
 
     async def _end_all(self, reason: str) -> None:
         await asyncio.gather(*(stay.end(reason) for stay in tuple(self._stays.values())))

@@ -63,6 +63,18 @@ class Metrics:
         self._sessions = Counter(
             "parley_sessions", "Sessions that ended.", ["transport", "reason"], registry=registry
         )
+        self._losses = Counter(
+            "parley_callers_lost",
+            "Connections lost while the session went on.",
+            ["transport"],
+            registry=registry,
+        )
+        self._resumed = Counter(
+            "parley_sessions_resumed",
+            "Sessions whose caller came back.",
+            ["transport"],
+            registry=registry,
+        )
         self._refusals = Counter(
             "parley_refusals", "Callers refused before a session.", ["code"], registry=registry
         )
@@ -114,6 +126,12 @@ class Metrics:
     def session_ended(self, transport: Transport, reason: str) -> None:
         self._active.labels(transport).dec()
         self._sessions.labels(transport, reason).inc()
+
+    def caller_lost(self, transport: Transport) -> None:
+        self._losses.labels(transport).inc()
+
+    def session_resumed(self, transport: Transport) -> None:
+        self._resumed.labels(transport).inc()
 
     def refused(self, code: str) -> None:
         """A caller got no session; ``code`` is the error's."""

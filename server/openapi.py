@@ -7,33 +7,25 @@ lets a fuzzer compare every word with what a running server does.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import msgspec
 
+from server.openapi_shapes import (
+    REASONS,
+    RESUMABLE,
+    TEXT,
+    Json,
+    json,
+    object_,
+    operation,
+    parameter,
+    refusal,
+    resuming,
+    schema,
+)
 from server.protocol.realtime.session_object import RealtimeSession, TranscriptionSession
 from server.transport.webrtc.calls import LAST_CHANNEL
 from server.transport.webrtc.sdp import MAX_OFFER
 
-Json = dict[str, Any]
-
-_REASONS = {
-    400: "The request is no good; `param` names the field.",
-    401: "A key is needed, and none that is known was shown.",
-    403: "The host, the origin or this use of the key is not allowed.",
-    404: "There is no such thing.",
-    408: "The request did not come whole within the set-up time.",
-    413: "The request is too large.",
-    415: "The content type is another than expected.",
-    426: "Expected a WebSocket upgrade (RFC 6455).",
-    429: "The caller's limits are used up; `Retry-After` says when to ask again.",
-    500: "The server failed; its log says why.",
-    501: "A part of the API that this server does not do.",
-    503: "Not now: no place is free, or the engine is not ready; `Retry-After` may say when.",
-}
-_RETRY = {"Retry-After": {"description": "Seconds.", "schema": {"type": "string"}}}
-_TEXT = {"type": "string"}
 _LIVE = "/v1/live/sessions/{session_id}"
 _CHANNEL = {"type": "integer", "minimum": 0, "maximum": LAST_CHANNEL}
 
@@ -81,75 +73,65 @@ def document(version: str) -> Json:
                 "bearer": {"type": "http", "scheme": "bearer"},
                 "key": {"type": "apiKey", "in": "header", "name": "X-Api-Key"},
             },
-            "responses": {str(status): _refusal(status) for status in _REASONS},
+            "responses": {str(status): refusal(status) for status in REASONS},
             "schemas": _schemas(),
         },
     }
 
 
-def _operation(
-    name: str, summary: str, done: Mapping[str, Json], *refused: int, **more: Any
-) -> Json:
-    """An operation; any may find the door closed, or the server failing."""
-    refusals = {
-        str(status): {"$ref": f"#/components/responses/{status}"}
-        for status in sorted({401, 403, 500, *refused})
-    }
-    return {"operationId": name, "summary": summary, "responses": refusals | dict(done), **more}
-
-
 def _health() -> Json:
-    done = {"200": _json("It does.", _object(status={"const": "ok"}))}
-    return _operation("health", "Whether the process answers; no key needed.", done)
+    done = {"200": json("It does.", object_(status={"const": "ok"}))}
+    return operation("health", "Whether the process answers; no key needed.", done)
 
 
 def _ready() -> Json:
     states = ["starting", "ready", "degraded", "failed", "draining"]
-    state = _object(status={"enum": states})
-    done = {"200": _json("Yes.", state), "503": _json("No, because of this state.", state)}
-    return _operation("ready", "Whether callers are taken; no key needed.", done)
+    state = object_(status={"enum": states})
+    done = {"200": json("Yes.", state), "503": json("No, because of this state.", state)}
+    return operation("ready", "Whether callers are taken; no key needed.", done)
 
 
 def _metrics() -> Json:
-    text = {"text/plain; version=0.0.4; charset=utf-8": {"schema": _TEXT}}
+    text = {"text/plain; version=0.0.4; charset=utf-8": {"schema": TEXT}}
     done = {"200": {"description": "Prometheus' text format 0.0.4.", "content": text}}
     summary = "Figures; programs on the server's own machine need no key."
-    return _operation("metrics", summary, done)
+    return operation("metrics", summary, done)
 
 
 def _own() -> Json:
-    done = {"200": _json("The document.", {"type": "object"})}
-    return _operation("openapi", "This document; no key needed.", done)
+    done = {"200": json("The document.", {"type": "object"})}
+    return operation("openapi", "This document; no key needed.", done)
 
 
 def _models() -> Json:
-    listed = _object(object={"const": "list"}, data={"type": "array", "items": _schema("Model")})
-    done = {"200": _json("All of them.", listed)}
-    return _operation("listModels", "The names that may be asked for.", done, 503)
+    listed = object_(object={"const": "list"}, data={"type": "array", "items": schema("Model")})
+    done = {"200": json("All of them.", listed)}
+    return operation("listModels", "The names that may be asked for.", done, 503)
 
 
 def _model() -> Json:
-    done = {"200": _json("It.", _schema("Model"))}
-    parameters = [_parameter("path", "model", "Its name.", _TEXT)]
-    return _operation("getModel", "One model.", done, 404, 503, parameters=parameters)
+    done = {"200": json("It.", schema("Model"))}
+    parameters = [parameter("path", "model", "Its name.", TEXT)]
+    return operation("getModel", "One model.", done, 404, 503, parameters=parameters)
 
 
 def _ice_servers() -> Json:
-    server = _object(urls={"type": "array", "items": _TEXT})
-    server["properties"] |= {"username": _TEXT, "credential": _TEXT}
-    configuration = _object(
+    server = object_(urls={"type": "array", "items": TEXT})
+    server["properties"] |= {"username": TEXT, "credential": TEXT}
+    configuration = object_(
         iceServers={"type": "array", "items": server},
         ttl={"type": "integer", "description": "Seconds that the logins hold."},
     )
-    done = {"200": _json("An `RTCConfiguration` (W3C); empty where there are none.", configuration)}
-    return _operation("iceServers", "STUN and TURN servers for calls over WebRTC.", done)
+    done = {"200": json("An `RTCConfiguration` (W3C); empty where there are none.", configuration)}
+    return operation("iceServers", "STUN and TURN servers for calls over WebRTC.", done)
 
 
 def _socket() -> Json:
-    return _operation(
+    opened = "The socket is open; `session.created` is the first event. A sideband has no token."
+    return operation(
         "connect",
         "A session, or the sideband of a call, over a WebSocket.",
-        {"101": {"description": "The socket is open; `session.created` is the first event."}},
+        {"101": {"description": opened, "headers": RESUMABLE}},
         *(400, 404, 426, 503),
         description=(
             "The handshake of RFC 6455; of the subprotocols offered, `realtime` is chosen. Events "
@@ -157,14 +139,15 @@ def _socket() -> Json:
             "as an `error` event before the close: 1013 means call again later, 1008 do not."
         ),
         parameters=[
-            _parameter("query", "model", "Of a session that talks; empty: the default.", _TEXT),
-            _parameter(
+            parameter("query", "model", "Of a session that talks; empty: the default.", TEXT),
+            parameter(
                 "query",
                 "intent",
                 "`transcription`: a session that only listens; `model` is the recogniser's then.",
-                _TEXT,
+                TEXT,
             ),
-            _parameter("query", "call_id", "Joins that call instead of making a session.", _TEXT),
+            parameter("query", "call_id", "Joins that call instead of making a session.", TEXT),
+            *resuming(),
         ],
     )
 
@@ -177,18 +160,18 @@ def _client_secrets() -> Json:
             "seconds": {"type": "integer", "minimum": 10, "maximum": 7200, "default": 600},
         },
     }
-    session = {"anyOf": [_schema("SessionRequest"), {"type": "null"}]}
+    session = {"anyOf": [schema("SessionRequest"), {"type": "null"}]}
     wanted = {"type": "object", "properties": {"expires_after": expiry, "session": session}}
     example = {"expires_after": {"anchor": "created_at", "seconds": 60}}
-    secret = _object(
+    secret = object_(
         value={"type": "string", "pattern": "^ek_"},
         expires_at={"type": "integer", "description": "Unix seconds."},
-        session=_schema("Session"),
+        session=schema("Session"),
     )
-    return _operation(
+    return operation(
         "createClientSecret",
         "A short-lived key that starts sessions with these defaults, for a browser.",
-        {"200": _json("The secret, and the session that it starts.", secret)},
+        {"200": json("The secret, and the session that it starts.", secret)},
         *(400, 404, 408, 413, 429, 503),
         requestBody={
             "required": False,
@@ -198,7 +181,7 @@ def _client_secrets() -> Json:
 
 
 def _calls() -> Json:
-    parts = {"sdp": _schema("Offer"), "session": _schema("SessionRequest")}
+    parts = {"sdp": schema("Offer"), "session": schema("SessionRequest")}
     form = {"type": "object", "required": ["sdp"], "properties": parts}
     encoding = {
         "sdp": {"contentType": "application/sdp"},
@@ -211,22 +194,23 @@ def _calls() -> Json:
     }
     answer = {
         "description": "The call can be found from now on.",
-        "headers": {"Location": location},
-        "content": {"application/sdp": {"schema": _TEXT}},
+        "headers": {"Location": location, **RESUMABLE},
+        "content": {"application/sdp": {"schema": TEXT}},
     }
-    return _operation(
+    return operation(
         "createCall",
         "A call over WebRTC: an SDP offer for an answer that holds every candidate.",
         {"201": answer},
         *(400, 404, 408, 413, 415, 429, 503),
         parameters=[
-            _parameter("query", "model", "Where the session names none.", _TEXT),
-            _parameter("query", "dcid", "Id of a data channel negotiated beforehand.", _CHANNEL),
+            parameter("query", "model", "Where the session names none.", TEXT),
+            parameter("query", "dcid", "Id of a data channel negotiated beforehand.", _CHANNEL),
+            *resuming(),
         ],
         requestBody={
             "required": True,
             "content": {
-                "application/sdp": {"schema": _schema("Offer")},
+                "application/sdp": {"schema": schema("Offer")},
                 "multipart/form-data": {"schema": form, "encoding": encoding},
             },
         },
@@ -235,17 +219,18 @@ def _calls() -> Json:
 
 def _hang_up(name: str, id: str = "call_id", what: str = "call") -> Json:
     done = {"200": {"description": "It has ended."}}
-    parameters = [_parameter("path", id, f"From the answer that made the {what}.", _TEXT)]
-    return _operation(name, f"Ends a {what}.", done, 404, parameters=parameters)
+    parameters = [parameter("path", id, f"From the answer that made the {what}.", TEXT)]
+    return operation(name, f"Ends a {what}.", done, 404, parameters=parameters)
 
 
 def _live_socket() -> Json:
     opened = "The socket is open; the client's `session.start` is the first event."
-    return _operation(
+    return operation(
         "startSession",
         "A GPT-Live session over a WebSocket.",
-        {"101": {"description": opened}},
+        {"101": {"description": opened, "headers": RESUMABLE}},
         *(400, 426),
+        parameters=resuming(),
         description=(
             "The handshake of RFC 6455. Events travel as text frames, one JSON object each. A "
             "start that cannot be had is answered by an `error` event; another may follow it."
@@ -254,33 +239,35 @@ def _live_socket() -> Json:
 
 
 def _live_call() -> Json:
+    started = "The session has started, and can be found from now on."
     kind = {"const": "webrtc"}
-    offered = _object(type=kind, sdp=_schema("Offer"))
+    offered = object_(type=kind, sdp=schema("Offer"))
     offered["properties"]["dcid"] = {"anyOf": [_CHANNEL, {"type": "null"}]}
-    wanted = _object(session=_schema("LiveSessionRequest"), transport=offered)
-    made = _object(session=_object(id=_TEXT), transport=_object(type=kind, sdp=_TEXT))
-    return _operation(
+    wanted = object_(session=schema("LiveSessionRequest"), transport=offered)
+    made = object_(session=object_(id=TEXT), transport=object_(type=kind, sdp=TEXT))
+    return operation(
         "createSession",
         "A GPT-Live session over WebRTC: an SDP offer for an answer that holds every candidate.",
-        {"201": _json("The session has started, and can be found from now on.", made)},
+        {"201": json(started, made) | {"headers": RESUMABLE}},
         *(400, 404, 408, 413, 429, 503),
+        parameters=resuming(),
         requestBody={"required": True, "content": {"application/json": {"schema": wanted}}},
     )
 
 
 def _attach() -> Json:
-    return _operation(
+    return operation(
         "attach",
         "Watches and steers a GPT-Live session over a WebSocket.",
         {"101": {"description": "The socket is open; what happens from now on is told."}},
         *(400, 404, 426, 429),
-        parameters=[_parameter("path", "session_id", "As its events tell it.", _TEXT)],
+        parameters=[parameter("path", "session_id", "As its events tell it.", TEXT)],
     )
 
 
 def _not_done(name: str) -> Json:
-    parameters = [_parameter("path", "session_id", "Of any session.", _TEXT)]
-    return _operation(name, "Refused by name.", {}, 501, parameters=parameters)
+    parameters = [parameter("path", "session_id", "Of any session.", TEXT)]
+    return operation(name, "Refused by name.", {}, 501, parameters=parameters)
 
 
 def _schemas() -> Json:
@@ -288,15 +275,13 @@ def _schemas() -> Json:
     references, shapes = msgspec.json.schema_components(
         sessions, ref_template="#/components/schemas/{name}"
     )
-    error = _object(
-        message=_TEXT,
+    error = object_(
+        message=TEXT,
         type={"enum": ["invalid_request_error", "server_error"]},
-        code=_TEXT,
+        code=TEXT,
         param={"type": ["string", "null"], "description": "The field at fault, dotted."},
     )
-    model = _object(
-        id=_TEXT, object={"const": "model"}, created={"type": "integer"}, owned_by=_TEXT
-    )
+    model = object_(id=TEXT, object={"const": "model"}, created={"type": "integer"}, owned_by=TEXT)
     request = {
         "type": "object",
         "description": "As sparse as in `session.update`; what is left out has its default.",
@@ -311,38 +296,10 @@ def _schemas() -> Json:
     }
     offer = {"type": "string", "maxLength": MAX_OFFER, "description": "SDP (RFC 8866)."}
     return shapes | {
-        "Error": _object(error=error),
+        "Error": object_(error=error),
         "LiveSessionRequest": live,
         "Model": model,
         "Offer": offer,
         "Session": {"oneOf": list(references)},
         "SessionRequest": request,
-    }
-
-
-def _refusal(status: int) -> Json:
-    headers = {"headers": _RETRY} if status in (429, 503) else {}
-    return _json(_REASONS[status], _schema("Error")) | headers
-
-
-def _json(description: str, schema: Json) -> Json:
-    return {"description": description, "content": {"application/json": {"schema": schema}}}
-
-
-def _object(**properties: Any) -> Json:
-    """An object that has all of ``properties``."""
-    return {"type": "object", "required": list(properties), "properties": properties}
-
-
-def _schema(name: str) -> Json:
-    return {"$ref": f"#/components/schemas/{name}"}
-
-
-def _parameter(place: str, name: str, description: str, schema: Json) -> Json:
-    return {
-        "name": name,
-        "in": place,
-        "required": place == "path",
-        "description": description,
-        "schema": schema,
     }

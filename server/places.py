@@ -7,13 +7,13 @@ from the process in front (:mod:`server.workers.pool`), and else from :class:`Ow
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from server.allowance import Allowances
 from server.errors import unavailable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
 
     from server.allowance import Allowance
     from server.settings import Limits
@@ -31,6 +31,12 @@ class Place(Protocol):
         Returns the seconds that no more should be read for; 0: go on.
         """
 
+    def offer(self, give_up: Callable[[], Awaitable[None]]) -> None:
+        """Its caller is lost: a newcomer may have it, once ``give_up`` has ended the session."""
+
+    def keep(self) -> None:
+        """Its caller is back: nobody may have it."""
+
     def end(self) -> None:
         """Gives the place back; safe to call twice."""
 
@@ -47,34 +53,57 @@ class Places(Protocol):
 
 
 class OwnPlaces:
-    """The places of one process: ``capacity`` says how many there are, as of now."""
+    """The places of one process: ``capacity`` says how many there are, as of now.
+
+    Where none is free, the one whose caller was lost first goes to the newcomer.
+    """
 
     def __init__(self, limits: Limits, capacity: Callable[[], int]) -> None:
         self._allowances = Allowances(limits)
         self._capacity = capacity
         self._taken: set[_Taken] = set()
+        self._offered: Offered = {}
 
     async def take(self, names: tuple[str, ...]) -> Place:
         """See :class:`Places`."""
         allowance = self._allowances.start(names, time.monotonic_ns())
-        if len(self._taken) >= (capacity := self._capacity()):
+        try:
+            while len(self._taken) >= (capacity := self._capacity()):
+                if not self._offered:
+                    message = f"all {capacity} places are taken; call again later"
+                    raise unavailable("server_busy", message, RETRY_AFTER)
+                await self._offered.pop(next(iter(self._offered)))()
+        except BaseException:
             allowance.end()
-            message = f"all {capacity} places are taken; call again later"
-            raise unavailable("server_busy", message, RETRY_AFTER)
-        place = _Taken(allowance, self._taken)
+            raise
+        place = _Taken(allowance, self._taken, self._offered)
         self._taken.add(place)
         return place
 
 
 class _Taken:
-    """A place, and those that are taken with it."""
+    """A place, those that are taken with it, and those of them that are offered."""
 
-    def __init__(self, allowance: Allowance, among: set[_Taken]) -> None:
+    def __init__(self, allowance: Allowance, among: set[_Taken], offered: Offered) -> None:
         self._among = among
+        self._offered = offered
         self._allowance = allowance
         self.heard = allowance.heard
 
+    def offer(self, give_up: Callable[[], Awaitable[None]]) -> None:
+        """See :class:`Place`."""
+        self._offered[self] = give_up
+
+    def keep(self) -> None:
+        """See :class:`Place`."""
+        self._offered.pop(self, None)
+
     def end(self) -> None:
         """See :class:`Place`."""
+        self.keep()
         self._among.discard(self)
         self._allowance.end()
+
+
+Offered: TypeAlias = "dict[_Taken, Callable[[], Awaitable[None]]]"
+"""Places that a newcomer may have, whose caller was lost first to last."""

@@ -27,6 +27,8 @@ FADE = 0.020
 SECOND = 1_000_000_000
 RECENT = 16
 """Replies whose end is remembered."""
+RECALLED = 8
+"""Seconds of sound handed out that can be called back: so long a lost caller may go unnoticed."""
 
 
 class Playout(Protocol):
@@ -142,6 +144,7 @@ class Paced:
         self._fading: list[Samples] = []
         self._rising = 0
         self._tail: Samples | None = None
+        self._handed: deque[tuple[int, str, Samples]] = deque(maxlen=RECALLED * rate // frame)
 
     def push(self, reply: str, pcm: Samples, now: int) -> None:
         sound = next((sound for sound in self._queue if sound.reply == reply), None)
@@ -179,7 +182,20 @@ class Paced:
         self._queue.clear()
         self._held = False
         self._rising = 0
+        self._handed.clear()
         return cut
+
+    def rewind(self, since: int) -> None:
+        """Calls back what was handed out from ``since`` on: nobody heard it."""
+        self.release()
+        while self._handed and self._handed[-1][0] >= since:
+            _, reply, pcm = self._handed.pop()
+            if not self._queue or self._queue[0].reply != reply:
+                read = self._played.get(reply, len(pcm))
+                self._queue.appendleft(_Sound(reply, read=read, finished=True))
+            self._queue[0].put_back(pcm)
+            self._rising = self._fade
+        self._handed.clear()
 
     def played(self, reply: str, now: int) -> int:
         return next((s.read for s in self._queue if s.reply == reply), self._played.get(reply, 0))
@@ -191,7 +207,7 @@ class Paced:
         """The frame that is due at ``now``, if one is ready. A late frame never makes a burst."""
         if self._due is None or now < self._due:
             return None
-        taken = self._tail_frame() or self._next_frame()
+        taken = self._tail_frame() or self._next_frame(now)
         if self._fill is not None:
             missed = (now - self._due) // self._period
             taken = taken or Taken(self._fill, silent=True)
@@ -221,12 +237,15 @@ class Paced:
             self._tail = None
         return Taken(_padded(pcm, self._frame))
 
-    def _next_frame(self) -> Taken | None:
+    def _next_frame(self, now: int) -> Taken | None:
         if not self._ready():
             return None
         sound = self._queue[0]
         started = sound.reply if sound.read == 0 else None
-        pcm = _padded(self._shaped(sound.take(self._frame)), self._frame)
+        sounding = sound.take(self._frame)
+        if not self._held and self._fill is None:
+            self._handed.append((now, sound.reply, sounding))
+        pcm = _padded(self._shaped(sounding), self._frame)
         return Taken(
             pcm, reply=sound.reply, end=sound.read, started=started, stopped=self._retire()
         )

@@ -40,6 +40,16 @@ class Record:
         seconds = round(time.monotonic() - self._began, 3)
         self._log.info("session ended", reason=reason, seconds=seconds)
 
+    def lost(self) -> None:
+        """Its caller is gone without a word."""
+        self._metrics.caller_lost(self._transport)
+        self._log.info("caller lost")
+
+    def resumed(self) -> None:
+        """Its caller came back, by another connection."""
+        self._metrics.session_resumed(self._transport)
+        self._log.info("session resumed")
+
     def failed(self, error: Exception) -> None:
         """Something of ours failed, and ends it."""
         self._log.error("session failed", exc_info=error)

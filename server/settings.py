@@ -56,6 +56,11 @@ class Limits(Part):
     idle: float = Field(
         default=300.0, gt=0, description="Without speech or a client event; then it ends."
     )
+    grace: float = Field(
+        default=20.0,
+        ge=0,
+        description="That a session waits for a caller who was lost to come back; 0: it ends.",
+    )
     session: float = Field(default=3600.0, gt=0, description="Longest session.")
     drain: float = Field(
         default=30.0, ge=0, description="For running sessions to end after SIGTERM."

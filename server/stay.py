@@ -13,20 +13,21 @@ from collections import deque
 from collections.abc import Callable, Coroutine
 
 from engine import contract
-from engine.audio.resample import Resampler
 from engine.contract import EngineInfo, EngineSession, EngineUnavailable
 from server import happenings as happen
 from server.audience import Audience, Subscriber
 from server.caller import Caller
 from server.happenings import Happening
+from server.missed import Missed
 from server.observe import Metrics, Transport
-from server.pacer import Line, Pacer
+from server.pacer import Pacer
 from server.places import Place
-from server.playout import Paced
+from server.presence import Presence, Tenure
 from server.protocol.adapter import Opening, Refusal
 from server.protocol.wire import Raw
 from server.record import Record
 from server.requests import RequestError
+from server.resume import Ticket, Tokens
 from server.session import Session
 from server.settings import ServerSettings
 from server.transport.leg import Leg
@@ -50,7 +51,7 @@ class Stay:
     """One caller's stay, from admission to the last event.
 
     Args:
-        session_id: ``sess_...``; ``call_id`` is what its caller knows it by.
+        ticket: what it is known by, and the token that leads back to it.
         engine: the caller's place.
         info: the engine's facts.
         settings: the operator's.
@@ -64,8 +65,7 @@ class Stay:
 
     def __init__(
         self,
-        session_id: str,
-        call_id: str,
+        ticket: Ticket,
         engine: EngineSession,
         info: EngineInfo,
         settings: ServerSettings,
@@ -78,20 +78,19 @@ class Stay:
         pacer: Pacer,
         metrics: Metrics,
     ) -> None:
-        self.id = session_id
+        self.id, self.call_id = ticket.session, ticket.call
+        self.tokens = Tokens(ticket)
         self.owner = owner
         self.live = opening.live
-        self.call_id = call_id
         self.transport: Transport = "webrtc" if leg else "websocket"
         self._leg = leg
         self._engine = engine
         self._idle = settings.limits.idle
+        self._grace = settings.limits.grace
         self._longest = longest
         self._place = place
-        self._pacer = pacer
-        self._record = Record(metrics, self.transport, session_id)
+        self._record = Record(metrics, self.transport, self.id)
         self._tasks: list[asyncio.Task[None]] = []
-        self._line: Line | None = None
         self._inbox: deque[tuple[Raw, Subscriber]] = deque()
         self._asking: tuple[Subscriber, ...] = ()
         self._roomy = asyncio.Event()
@@ -99,12 +98,12 @@ class Stay:
         self._settled: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._ended: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self._began = self._active = self._answered = time.monotonic_ns()
-        self._playout = opening.playout()
+        playout = opening.playout()
         self.session = Session(
             self.id,
             engine,
             info,
-            self._playout,
+            playout,
             self._tell,
             opening.settings,
             greeting=settings.greeting,
@@ -112,12 +111,23 @@ class Stay:
             now=self._began,
         )
         self._adapter = opening.adapter(self.session)
-        self.audience = Audience(self._adapter)
+        handed_over = not playout.paced and info.tick is None
+        self.audience = Audience(self._adapter, Missed(sound=handed_over))
+        self._presence = Presence(
+            self.session,
+            playout,
+            self.audience,
+            self.tokens,
+            pacer,
+            self._record,
+            live=self.live,
+            failed=self._fail,
+        )
 
-    def start(self, done: Callable[[Stay], None]) -> None:
-        """Runs the session; ``done`` is told of its end."""
+    def start(self, done: Callable[[Stay, str], None]) -> None:
+        """Runs the session; ``done`` is told of its end, and why."""
         self._record.started(self.call_id)
-        self._ended.add_done_callback(lambda _: done(self))
+        self._ended.add_done_callback(lambda ended: done(self, ended.result()))
         self._spawn(self._pump(), "pump")
 
     async def settle(self) -> None:
@@ -145,6 +155,7 @@ class Stay:
     def receive(self, raw: Raw, sender: Subscriber) -> None:
         """Takes a client's event; only its sender is told what was wrong with it."""
         self._active = time.monotonic_ns()
+        self._presence.heard_of(sender)
         if len(self._inbox) == INBOX:
             self._record.dropped_event()
             message = f"Expected at most {INBOX} events before settings are answered; one dropped."
@@ -175,15 +186,33 @@ class Stay:
         if debt := self._debt():
             await asyncio.wait({self._ended}, timeout=debt)
 
+    @property
+    def attended(self) -> bool:
+        """Whether its caller has been there at all."""
+        return self._presence.began
+
+    def attend(self, client: Subscriber | None, after: str = "") -> Tenure:
+        """The caller is there, or back, by a connection: see :class:`Presence`."""
+        self._place.keep()
+        return self._presence.attend(client, after)
+
     def carry(self, leg: Leg | None = None) -> None:
-        """Lets the replies sound, and connects the leg that carries them, both ways."""
-        if leg is not None:
-            self._spawn(self._hear(leg), "hear")
-        if isinstance(self._playout, Paced):
-            rate = self.session.info.output_rate
-            resampler = None if leg is None else Resampler(rate, leg.output_rate)
-            self._line = Line(self._playout, leg, resampler, self.session.on_taken, self._fail)
-            self._pacer.add(self._line)
+        """The connection works: the replies sound, carried by ``leg`` if there is one."""
+        if not self._ended.done():
+            self._presence.carry(leg)
+
+    async def leave(self, tenure: Tenure, reason: str) -> None:
+        """A connection of the caller's is gone. So is the session, unless another connection has
+        it already, or the caller was only lost and is waited for.
+        """
+        if tenure.done():
+            return
+        lost = reason == "peer_lost" or (reason == "never_connected" and self._presence.worked)
+        if lost and self._grace and not self._ended.done():
+            self._presence.lose()
+            self._place.offer(lambda: self.end("displaced"))
+        else:
+            await self.end(reason)
 
     def look(self, now: int) -> None:
         """Lets time pass, every ``TICK`` seconds: what is due is done, and a time that is up ends.
@@ -193,7 +222,7 @@ class Stay:
         try:
             if self._roomy.is_set():
                 self.session.tick(now)
-                self._wake()
+                self._presence.wake()
             else:
                 self._take_inbox()
         except Exception as error:
@@ -207,6 +236,8 @@ class Stay:
             self._spawn(self.end("session_expired"), "end")
         elif now - self._active > self._idle * 1e9:
             self._spawn(self.end("idle_timeout"), "end")
+        elif (lost := self._presence.lost_at) is not None and now - lost > self._grace * 1e9:
+            self._spawn(self.end("peer_lost"), "end")
 
     async def ended(self) -> str:
         """Waits for the end and says why."""
@@ -221,8 +252,7 @@ class Stay:
         self._roomy.set()
         self._place.end()
         self._record.ended(reason)
-        if self._line is not None:
-            self._pacer.remove(self._line)
+        self._presence.let_go()
         here = asyncio.current_task()
         pump, *others = self._tasks
         for task in others:
@@ -242,7 +272,7 @@ class Stay:
             self.session.on_event(event)
             if self._inbox:
                 self._take_inbox()
-            self._wake()
+            self._presence.wake()
             if isinstance(event, contract.ReplyAudio):
                 continue
             self._record.event(event)
@@ -251,12 +281,6 @@ class Stay:
             elif isinstance(event, contract.Closed):
                 reason = event.reason
         await self.end(reason)
-
-    async def _hear(self, leg: Leg) -> None:
-        """Brings the caller's sound to the engine, at its rate."""
-        resampler = Resampler(leg.input_rate, self.session.info.input_rate)
-        async for frame in leg.frames():
-            self.session.hear(resampler.push(frame.pcm))
 
     def _take_inbox(self) -> None:
         """Takes clients' events in order, each after what it depends on was answered."""
@@ -281,12 +305,7 @@ class Stay:
             self._roomy.set()
         else:
             self._roomy.clear()
-        self._wake()
-
-    def _wake(self) -> None:
-        """Has the pacer look at what it carries of this session, if anything."""
-        if self._line is not None:
-            self._pacer.wake()
+        self._presence.wake()
 
     def _debt(self) -> float:
         """Seconds until the caller has paid for the sound heard; that of a call cannot wait."""

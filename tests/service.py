@@ -28,6 +28,13 @@ class Service:
     caller: TestClient[web.Request, web.Application]
 
 
+class _Server(TestServer):
+    """As ours is run: a handler outlives its connection, and reads what came on it."""
+
+    async def _make_runner(self, **options: Any) -> web.BaseRunner:
+        return await super()._make_runner(**options | {"handler_cancellation": False})
+
+
 @asynccontextmanager
 async def service(
     *, start: bool = True, simulated: Mapping[str, Any] | None = None, **settings: Any
@@ -38,7 +45,7 @@ async def service(
     manager = Manager(create(simulated or {}), chosen, metrics)
     access = access_of(chosen)
     app = create_app(manager, chosen, metrics, access)
-    async with TestClient(TestServer(app)) as caller:
+    async with TestClient(_Server(app)) as caller:
         if start:
             await manager.start()
         try:

@@ -27,6 +27,7 @@ class Caller:
     """
 
     input_rate = RATE
+    silent = 0.0
 
     def __init__(self, output_rate: int, rng: np.random.Generator) -> None:
         self.output_rate = output_rate

@@ -4,22 +4,30 @@ from __future__ import annotations
 
 import itertools
 import secrets
+from typing import ClassVar
 
 import msgspec
 from msgspec import Struct, field
 
+_DIGITS = 8
 _run = secrets.token_hex(4)
 _numbers = itertools.count(1)
 
 
 def _event_id() -> str:
-    return f"event_{_run}{next(_numbers):08x}"
+    return f"event_{_run}{next(_numbers):0{_DIGITS}x}"
 
 
 class ServerEvent(Struct, kw_only=True):
     """Base of all; ``event_id`` never comes twice from a process, and hardly from two."""
 
+    carries_sound: ClassVar[bool] = False
     event_id: str = field(default_factory=_event_id)
+
+
+def run_of(event_id: str) -> str:
+    """Whose it is: ids of the same process are as long, and in the order of its events."""
+    return f"{event_id[:-_DIGITS]}{len(event_id)}"
 
 
 def encode(event: Struct) -> str:

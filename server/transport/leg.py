@@ -49,6 +49,10 @@ class Leg(Protocol):
     def played(self) -> int:
         """Output samples handed to the network since the leg began."""
 
+    @property
+    def silent(self) -> float:
+        """Seconds since there was a sign of life of the caller's."""
+
     async def ended(self) -> str:
         """Waits for the end; ``hangup``, ``peer_lost``, ``never_connected`` or ``failed``."""
 

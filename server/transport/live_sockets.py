@@ -23,13 +23,15 @@ from server.protocol.live.config import config_of
 from server.protocol.live.opening import wanted
 from server.protocol.wire import decode
 from server.requests import RequestError
+from server.transport import returning
 from server.transport.models import asked_model
-from server.transport.socket import serve, upgrade
+from server.transport.socket import refuse, serve, upgrade
 
 if TYPE_CHECKING:
     from server.caller import Caller
     from server.manager import Manager
     from server.observe import Metrics
+    from server.resume import Ticket
     from server.settings import ServerSettings
     from server.stay import Stay
 
@@ -57,10 +59,13 @@ class LiveSockets:
             ServiceError: the request is no good; it is answered before the upgrade.
         """
         caller = owner_of(request)
-        ws = await upgrade(request)
+        if shown := returning.token(request):
+            return await self._back(request, shown, caller)
+        ticket = self._manager.ticket(live=True)
+        ws = await upgrade(request, ticket.token)
         self._unstarted.add(ws)
         try:
-            stay = await self._started(ws, caller)
+            stay = await self._started(ws, ticket, caller)
         finally:
             self._unstarted.discard(ws)
         if stay is None:
@@ -88,7 +93,23 @@ class LiveSockets:
         closing = (ws.close(code=WSCloseCode.GOING_AWAY) for ws in tuple(self._unstarted))
         await asyncio.gather(*closing)
 
-    async def _started(self, ws: web.WebSocketResponse, caller: Caller) -> Stay | None:
+    async def _back(
+        self, request: web.Request, shown: str, caller: Caller
+    ) -> web.WebSocketResponse:
+        """Serves the session that the client comes back to: it has started."""
+        try:
+            stay = self._manager.back(shown, caller, live=True, leg=False)
+        except ServiceError as error:
+            ws = await upgrade(request)
+            await refuse(ws, encode(events.refusal(error, None)), error)
+            return ws
+        ws = await upgrade(request, stay.tokens.renew(shown))
+        await serve(ws, stay, self._metrics, after=returning.after(request))
+        return ws
+
+    async def _started(
+        self, ws: web.WebSocketResponse, ticket: Ticket, caller: Caller
+    ) -> Stay | None:
         """The session that the client starts; None if it does not, in time or at all."""
         for _ in range(STARTS):
             try:
@@ -105,19 +126,19 @@ class LiveSockets:
                     raise RequestError("invalid_event", "Expected a text frame, got a binary one.")
                 fields = decode(message.data)
                 event_id = client.id_of(fields)
-                return await self._start(client.event_of(fields), caller)
+                return await self._start(client.event_of(fields), ticket, caller)
             except (RequestError, ServiceError) as error:
                 refusal = events.refusal(error, event_id)
             await ws.send_str(encode(refusal))
         return None
 
-    async def _start(self, event: client.ClientEvent, caller: Caller) -> Stay:
+    async def _start(self, event: client.ClientEvent, ticket: Ticket, caller: Caller) -> Stay:
         if not isinstance(event, client.SessionStart):
             message = "Expected session.start first."
             raise RequestError("session_not_started", message, "type")
         config = config_of(event.session, leg=False)
         asked_model(config.model, self._settings.names, self._manager.info, "session.model")
-        return await self._manager.admit(wanted(config, event.event_id), caller=caller)
+        return await self._manager.admit(wanted(config, event.event_id), ticket, caller=caller)
 
 
 def owner_of(request: web.Request) -> Caller:

@@ -13,7 +13,7 @@ import socket
 import time
 from collections import deque
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import structlog
 from aiohttp import WSCloseCode, WSMsgType, web
@@ -21,10 +21,13 @@ from aiohttp import WSCloseCode, WSMsgType, web
 from server.errors import bad_request
 from server.protocol.wire import MAX_EVENT
 from server.requests import RequestError
+from server.resume import HEADER, event_of
+from server.transport import returning
 
 if TYPE_CHECKING:
     from server.errors import ServiceError
     from server.observe import Metrics
+    from server.presence import Tenure
     from server.protocol.adapter import Place
     from server.stay import Stay
 
@@ -46,6 +49,7 @@ _CLOSE_CODES = {
 }
 """How a session's end is told; any other end is a normal one."""
 
+_ENDS = {WSMsgType.CLOSE: "hangup", WSMsgType.ERROR: "protocol_error"}
 _HELD = 0.002
 """Seconds of taking events after which others have their turn."""
 _LOOK = 1.0
@@ -103,11 +107,16 @@ class SocketSubscriber:
 
 
 async def serve(
-    ws: web.WebSocketResponse, stay: Stay, metrics: Metrics, place: Place = "client"
+    ws: web.WebSocketResponse,
+    stay: Stay,
+    metrics: Metrics,
+    place: Place = "client",
+    after: str = "",
 ) -> None:
     """Carries a session's events both ways, until either ends; then the socket is closed.
 
-    A client's session ends with its socket; a sideband leaves it as it is.
+    A client's session ends with its socket, unless that was only lost; a sideband leaves it as it
+    is. ``after`` is the last event that a client who comes back has.
     """
     structlog.contextvars.bind_contextvars(session=stay.id)
     subscriber = SocketSubscriber(metrics)
@@ -115,12 +124,16 @@ async def serve(
     reading = asyncio.create_task(_read(ws, stay, subscriber))
     ending = asyncio.create_task(stay.ended())
     overrun = asyncio.create_task(subscriber.overrun.wait())
-    reason, code = "hangup", WSCloseCode.OK
+    reason, code = "peer_lost", WSCloseCode.OK
+    tenure: Tenure | None = None
     try:
-        stay.audience.join(subscriber, place)
+        watched: set[asyncio.Future[Any]] = {writing, reading, ending, overrun}
         if place == "client":
+            tenure = stay.attend(subscriber, after)
             stay.carry()
-        watched = {writing, reading, ending, overrun}
+            watched.add(tenure)
+        else:
+            stay.audience.join(subscriber, place)
         done, _ = await asyncio.wait(watched, return_when=asyncio.FIRST_COMPLETED)
         if failed := [error for task in done if (error := task.exception())]:
             log.error("socket failed", exc_info=failed[0])
@@ -131,7 +144,7 @@ async def serve(
             code = _CLOSE_CODES.get(ending.result(), WSCloseCode.OK)
             subscriber.finish()
             await asyncio.wait({writing}, timeout=_FLUSH)
-        else:
+        elif tenure is None or not tenure.done():  # else another connection has the session
             # Who says goodbye with events on the way to it ends the writing first.
             read, _ = await asyncio.wait({reading}, timeout=_CLOSE)
             reason = reading.result() if read else "peer_lost"
@@ -139,8 +152,8 @@ async def serve(
         stay.audience.leave(subscriber)
         for task in (writing, reading, ending, overrun):
             task.cancel()
-        if place == "client":
-            await stay.end(reason)
+        if tenure is not None:
+            await stay.leave(tenure, reason)
         await asyncio.gather(writing, reading, ending, overrun, return_exceptions=True)
     await ws.close(code=code, drain=False)
 
@@ -148,7 +161,8 @@ async def serve(
 async def _read(ws: web.WebSocketResponse, stay: Stay, subscriber: SocketSubscriber) -> str:
     """Takes the client's events; returns why no more come."""
     held = 0.0
-    async for message in ws:
+    while True:
+        message = await ws.receive()
         began = time.monotonic()
         if message.type is WSMsgType.TEXT:
             data = message.data
@@ -161,13 +175,13 @@ async def _read(ws: web.WebSocketResponse, stay: Stay, subscriber: SocketSubscri
         elif message.type is WSMsgType.BINARY:
             why = "expected a text frame, got a binary one"
             stay.refuse(subscriber, RequestError("invalid_event", why))
-        elif message.type is WSMsgType.ERROR:
-            return "protocol_error"
+        else:
+            # Without a close frame it was not the client who ended the connection.
+            return _ENDS.get(message.type, "peer_lost")
         held += time.monotonic() - began
         if held > _HELD:
             held = 0.0
             await asyncio.sleep(0)  # Thousands may have come at once; others have their turn.
-    return "peer_lost" if ws.close_code in (None, WSCloseCode.ABNORMAL_CLOSURE) else "hangup"
 
 
 async def _caught_up(stay: Stay) -> bool:
@@ -189,8 +203,8 @@ def _is_gone(ws: web.WebSocketResponse) -> bool:
         return sock is None or sock.fileno() < 0
 
 
-async def upgrade(request: web.Request) -> web.WebSocketResponse:
-    """The request's socket.
+async def upgrade(request: web.Request, token: str = "") -> web.WebSocketResponse:
+    """The request's socket; ``token`` leads its client back to the session, and is told with it.
 
     Raises:
         ServiceError: it asks for none.
@@ -204,7 +218,11 @@ async def upgrade(request: web.Request) -> web.WebSocketResponse:
     )
     if not ws.can_prepare(request):
         raise bad_request("upgrade_required", "expected a WebSocket upgrade", status=426)
+    if token:
+        ws.headers[HEADER] = token
     await ws.prepare(request)
+    if token and returning.tells(request):
+        await ws.send_str(event_of(token))
     transport = request.transport
     if transport is not None:
         _keep_alive(transport.get_extra_info("socket"))

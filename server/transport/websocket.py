@@ -12,6 +12,7 @@ from server.errors import ServiceError, bad_request
 from server.protocol.event import encode
 from server.protocol.realtime.events import refusal
 from server.protocol.realtime.opening import wanted
+from server.transport import returning
 from server.transport.models import asked_model
 from server.transport.socket import refuse, serve, upgrade
 
@@ -49,15 +50,30 @@ class RealtimeSockets:
             ws = await upgrade(request)
             await serve(ws, stay, self._metrics, "sideband")
             return ws
+        if shown := returning.token(request):
+            return await self._back(request, shown)
         model, kind, session = self._wanted(request)
-        ws = await upgrade(request)
+        ticket = self._manager.ticket()
+        ws = await upgrade(request, ticket.token)
         try:
             open_ = wanted(session, model=model, kind=kind)
-            stay = await self._manager.admit(open_, caller=request[CALLER])
+            stay = await self._manager.admit(open_, ticket, caller=request[CALLER])
         except ServiceError as error:
             await refuse(ws, encode(refusal(error)), error)
             return ws
         await serve(ws, stay, self._metrics)
+        return ws
+
+    async def _back(self, request: web.Request, shown: str) -> web.WebSocketResponse:
+        """Serves the session that the client comes back to."""
+        try:
+            stay = self._manager.back(shown, request[CALLER], live=False, leg=False)
+        except ServiceError as error:
+            ws = await upgrade(request)
+            await refuse(ws, encode(refusal(error)), error)
+            return ws
+        ws = await upgrade(request, stay.tokens.renew(shown))
+        await serve(ws, stay, self._metrics, after=returning.after(request))
         return ws
 
     def _wanted(self, request: web.Request) -> tuple[str, Kind, Mapping[str, Any] | None]:

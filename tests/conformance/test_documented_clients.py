@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import re
+import select
+import socket
+import socketserver
+import struct
 import subprocess
 import sys
+import threading
 import wave
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 import numpy as np
 import pytest
@@ -19,6 +26,8 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parents[2]
 SHOWN = "http://127.0.0.1:8300/"
+RESETS = struct.pack("ii", 1, 0)
+"""Has a connection break when it is closed, without a goodbye (``socket(7)``)."""
 SERVE = "import sys; from server.cli import main; sys.exit(main())"
 
 
@@ -58,6 +67,44 @@ def run(page: str, url: str, folder: Path, calls: str = "realtime.connect") -> s
     ).stdout
 
 
+class Cutting(socketserver.ThreadingTCPServer):
+    """A network in front of a server, that breaks one connection after it carried ``sign``."""
+
+    daemon_threads = True
+
+    def __init__(self, server: str, sign: bytes) -> None:
+        super().__init__(("127.0.0.1", 0), _Cut)
+        self.behind = urlsplit(server)
+        self.sign = sign
+        self.cuts = 0
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server_address[1]}/"
+
+
+class _Cut(socketserver.BaseRequestHandler):
+    server: Cutting
+
+    def handle(self) -> None:
+        behind = self.server.behind
+        with socket.create_connection((behind.hostname, behind.port)) as upstream:
+            ways = {self.request: upstream, upstream: self.request}
+            while True:
+                for end in select.select(list(ways), [], [])[0]:
+                    data = end.recv(65_536)
+                    if not data:
+                        return
+                    ways[end].sendall(data)
+                    if self.server.sign in data and not self.server.cuts:
+                        self.server.cuts += 1
+                        for each in ways:  # no goodbye: closing resets it
+                            each.setsockopt(
+                                socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0)
+                            )
+                        return
+
+
 def test_the_readme_client_gets_an_answer_of_any_engine(echo: str, tmp_path: Path) -> None:
     assert run("README.md", echo, tmp_path).strip()
 
@@ -67,11 +114,25 @@ def test_the_readme_client_learns_the_capital_of_france(parley: str, tmp_path: P
     assert "Paris" in run("README.md", parley, tmp_path)
 
 
+def test_the_client_that_comes_back_is_told_every_word_once(tmp_path: Path) -> None:
+    words = " ".join(map(str, range(100)))
+    options = json.dumps({"mode": "scripted", "script": [{"text": words}]})
+    for url in serving("--engine.name", "simulated", "--engine.options", options):
+        with Cutting(url, b"output_text.delta") as network:
+            threading.Thread(target=network.serve_forever).start()
+            try:
+                told = run("docs/embedding.md", network.url, tmp_path, "on_reconnecting")
+            finally:
+                network.shutdown()
+        assert network.cuts == 1
+        assert told.split() == words.split()
+
+
 @pytest.mark.weights
 def test_the_embedding_client_is_answered_aloud(parley: str, tmp_path: Path) -> None:
     question = sounds.hibari("What is the capital of France?", 24_000)
     sounds.write_wav(tmp_path / "question.wav", question, 24_000)
-    run("docs/embedding.md", parley, tmp_path)
+    run("docs/embedding.md", parley, tmp_path, "answer.wav")
     with wave.open(str(tmp_path / "answer.wav")) as answer:
         assert answer.getframerate() == 24_000
     pcm = sounds.read_wav(tmp_path / "answer.wav", 24_000)

@@ -23,6 +23,7 @@ from engine import contract
 from engine.contract import EngineInfo
 from server.audience import Audience
 from server.happenings import Happening
+from server.missed import Missed
 from server.playout import SECOND, Paced
 from server.protocol.adapter import Place, Terms
 from server.protocol.live.adapter import USAGE
@@ -87,7 +88,7 @@ class Bench:
             "live_1", self.engine, info, self.playout, self._tell, opening.settings, live=True
         )
         self.adapter = opening.adapter(self.session)
-        self.audience = Audience(self.adapter)
+        self.audience = Audience(self.adapter, Missed(sound=False))
         self.client, self.sideband = Hearer("client", leg=leg), Hearer("sideband", leg=leg)
         self.audience.join(self.client, "client")
         self.audience.join(self.sideband, "sideband")

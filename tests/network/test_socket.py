@@ -102,7 +102,7 @@ async def test_a_client_without_end_is_read_no_further_and_others_are_served(
     tmp_path: Path,
 ) -> None:
     """The unbounded backlog. Its place is free as soon as it is gone."""
-    with simulated(tmp_path / "log", **CLOCKED) as server:
+    with simulated(tmp_path / "log", "--limits.grace", "0", **CLOCKED) as server:
         async with upgraded(server.url) as greedy, socket(server.url) as caller:
             with pytest.raises(TimeoutError):
                 await asyncio.wait_for(pour(greedy), 5)

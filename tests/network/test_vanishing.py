@@ -43,8 +43,8 @@ UPGRADE = (
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     log = tmp_path_factory.mktemp("server") / "log"
-    limits = ("--limits.setup", str(SETUP), "--limits.idle", str(IDLE), "--capacity", "2")
-    with simulated(log, *limits) as running:
+    limits = ("--limits.setup", str(SETUP), "--limits.idle", str(IDLE), "--limits.grace", "0")
+    with simulated(log, *limits, "--capacity", "2") as running:
         yield running
 
 
@@ -191,7 +191,7 @@ async def test_callers_who_vanish_without_a_word_are_missed_within_ten_seconds(
         f'[{{"type":"input_text","text":"{300 * "word "}"}}]}}}}',
         '{"type":"response.create"}',
     )
-    with simulated(tmp_path / "log") as server:
+    with simulated(tmp_path / "log", "--limits.grace", "0") as server:
         async with AsyncExitStack() as callers:
             quiet = await callers.enter_async_context(upgraded(server.url))
             listening = await callers.enter_async_context(upgraded(server.url))

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from msgspec import Struct
 
 from server.audience import SUBSCRIBERS, Audience
+from server.missed import Missed
 from server.protocol.adapter import Adapter, Place
 
 
@@ -45,7 +46,7 @@ class Hearer:
 
 
 def audience() -> Audience:
-    return Audience(cast(Adapter, Protocol()))
+    return Audience(cast(Adapter, Protocol()), Missed(sound=False))
 
 
 places = st.sampled_from(["client", "sideband"])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -50,3 +52,38 @@ async def test_a_caller_with_enough_sessions_is_told_so_and_takes_no_place() -> 
     assert not isinstance(first, str)
     with pytest.raises(ServiceError, match="all 2 places are taken"):
         await places.take(("key carl",))
+
+
+async def test_a_newcomer_has_the_place_of_whoever_was_lost_first() -> None:
+    places, gone = OwnPlaces(FREE, lambda: 3), list[str]()
+    taken = {name: await places.take((name,)) for name in ("anna", "bert", "carl")}
+
+    def lost(name: str) -> None:
+        async def give_up() -> None:
+            gone.append(name)
+            taken[name].end()
+
+        taken[name].offer(give_up)
+
+    lost("bert")
+    lost("anna")
+    lost("carl")
+    taken["carl"].keep()
+    assert not isinstance(await take(places, "dora"), str)
+    assert gone == ["bert"]
+    assert not isinstance(await take(places, "emil"), str)
+    assert gone == ["bert", "anna"]
+    assert await take(places, "fritz") == "server_busy"
+
+
+async def test_two_who_come_at_once_do_not_share_the_place_of_one_who_was_lost() -> None:
+    places = OwnPlaces(FREE, lambda: 1)
+    first = await places.take(("anna",))
+
+    async def give_up() -> None:
+        first.end()
+        await asyncio.sleep(0)
+
+    first.offer(give_up)
+    came = await asyncio.gather(take(places, "bert"), take(places, "carl"))
+    assert came.count("server_busy") == 1

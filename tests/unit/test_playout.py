@@ -256,3 +256,34 @@ def act(playout: Paced, deed: str, reply: str, samples: int, now: int) -> tuple[
     if taken is None or taken.silent:
         return (cut,)
     return cut, taken.pcm.tobytes(), taken.reply, taken.end, taken.started, taken.stopped
+
+
+@given(pieces, pieces, st.integers(0, 40), st.integers(0, 40))
+def test_what_nobody_heard_is_handed_out_again_and_nothing_else(
+    first: list[int], second: list[int], before: int, unheard: int
+) -> None:
+    playout = Paced(RATE, FRAME)
+    lengths = {"a": speak(playout, "a", first), "b": speak(playout, "b", second)}
+    playout.finish("a")
+    playout.finish("b")
+    frames = drain(playout, 0, until=before)
+    heard = frames[: max(0, len(frames) - unheard)]
+    playout.rewind(len(heard) * PERIOD)
+    again = drain(playout, 10 * SECOND)
+    for reply, total in lengths.items():
+        ends = [frame.end for frame in heard if frame.reply == reply]
+        begun = ends[-1] if ends else 0
+        ends = [frame.end for frame in again if frame.reply == reply]
+        assert ends == sorted(ends)
+        assert len(ends) == -(-(total - begun) // FRAME)
+        assert playout.played(reply, 0) == total
+    assert [reply for frame in again for reply in frame.stopped][-1:] in ([], ["b"])
+
+
+def test_sound_that_was_cut_does_not_come_back() -> None:
+    playout = Paced(RATE, FRAME)
+    speak(playout, "a", [10 * FRAME])
+    drain(playout, 0, until=5)
+    playout.cut(0)
+    playout.rewind(0)
+    assert [frame.reply for frame in drain(playout, SECOND)] == [None]

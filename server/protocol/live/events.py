@@ -83,10 +83,12 @@ class OutputTranscriptDelta(Placed, kw_only=True, tag="session.output_transcript
 
 
 class OutputAudioDelta(ServerEvent, kw_only=True, tag="session.output_audio.delta"):
+    carries_sound = True
     delta: bytes
 
 
 class ReflectedOutput(Placed, kw_only=True, tag="session.output_audio.delta"):
+    carries_sound = True
     delta: bytes
 
 

@@ -214,6 +214,7 @@ class OutputTextDone(_OfPart, kw_only=True, tag="response.output_text.done"):
 
 
 class OutputAudioDelta(_OfPart, kw_only=True, tag="response.output_audio.delta"):
+    carries_sound = True
     delta: bytes
 
 

@@ -8,7 +8,7 @@ or a request.
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import structlog
 
@@ -24,6 +24,7 @@ from server.transport.webrtc.port import MediaPort
 from server.transport.webrtc.sdp import MAX_OFFER, Offer, OfferError, parse_offer
 
 if TYPE_CHECKING:
+    from server.presence import Tenure
     from server.settings import ServerSettings
     from server.stay import Stay
 
@@ -50,24 +51,29 @@ class Calls:
         """
         self._port = await media_port(self._settings)
 
-    async def answer(self, stay: Stay, offer: Offer, dcid: int | None, at: str = "sdp") -> str:
-        """Takes a call for ``stay``; returns the SDP answer.
+    async def answer(
+        self, stay: Stay, offer: Offer, dcid: int | None, at: str = "sdp", after: str = ""
+    ) -> str:
+        """Takes a call for ``stay``, or its caller back; returns the SDP answer.
 
         Args:
             dcid: the id of a data channel that the caller created as already negotiated.
             at: where the offer came from.
+            after: the last event that a caller who comes back has.
 
         Raises:
-            ServiceError: the offer cannot be answered; the session has ended.
+            ServiceError: the offer cannot be answered; a session that it was to begin has ended.
         """
         try:
             peer, answer = await self._answer(stay, offer, dcid)
         except BaseException as problem:
-            await stay.end("failed")
+            if not stay.attended:
+                await stay.end("failed")
             if isinstance(problem, OfferError):
                 raise bad_request("invalid_sdp", f"{at}: {problem}", at) from problem
             raise
-        task = asyncio.create_task(_carry(stay, peer), name=f"call {stay.call_id}")
+        tenure = stay.attend(peer.events if offer.channel else None, after)
+        task = asyncio.create_task(_carry(stay, peer, tenure), name=f"call {stay.call_id}")
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return answer
@@ -90,8 +96,6 @@ class Calls:
             refused=lambda error: stay.refuse(peer.events, error),
         )
         try:
-            if offer.channel:
-                stay.audience.join(peer.events, "client")
             return peer, await peer.answer(dcid)
         except BaseException:
             await peer.close("failed")
@@ -117,28 +121,31 @@ def _addresses(settings: ServerSettings) -> list[str]:
     return media_addresses(settings.host, settings.webrtc.addresses, machine_addresses())
 
 
-async def _carry(stay: Stay, peer: Peer) -> None:
-    """Connects a call's sound once it can pass, and ends both ends when one of them does."""
+async def _carry(stay: Stay, peer: Peer, tenure: Tenure) -> None:
+    """Connects a call's sound once it can pass, and sees to the end: that of the session, of the
+    connection, or of its time because another one has the call.
+    """
     structlog.contextvars.bind_contextvars(session=stay.id)
     reason = "failed"
     leaving = asyncio.create_task(stay.ended())
     lost = asyncio.create_task(peer.ended())
     connected = asyncio.create_task(peer.connected())
+    ends: set[asyncio.Future[Any]] = {leaving, lost, tenure}
     try:
-        await asyncio.wait({connected, leaving, lost}, return_when=asyncio.FIRST_COMPLETED)
-        if connected.done() and connected.result() and not leaving.done():
+        await asyncio.wait({connected, *ends}, return_when=asyncio.FIRST_COMPLETED)
+        if connected.done() and connected.result() and not (leaving.done() or tenure.done()):
             log.info("call connected")
             stay.carry(peer)
-        await asyncio.wait({leaving, lost}, return_when=asyncio.FIRST_COMPLETED)
-        if lost.done():
-            reason = lost.result()
-        else:
+        await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+        if leaving.done():
             reason = leaving.result()
             await peer.events.flush()
+        else:
+            reason = lost.result() if lost.done() else "replaced"
     finally:
         for task in (connected, leaving, lost):
             task.cancel()
-        await stay.end(reason)
+        await stay.leave(tenure, reason)
         await peer.close(reason)
         log.info("call closed", reason=reason, **peer.stats())
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from server.errors import ServiceError
 
-_WAITING = 256
+_WAITING = 2_048
 """Messages that may wait for the channel to open."""
 _BUFFERED = 4 * 1024 * 1024
 """Bytes that the caller may leave unread."""

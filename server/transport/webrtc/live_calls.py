@@ -15,14 +15,18 @@ from server.protocol.live.config import config_of
 from server.protocol.live.opening import wanted
 from server.protocol.wire import convert
 from server.requests import RequestError
+from server.resume import HEADER
+from server.transport import returning
 from server.transport.body import json_object, within
 from server.transport.live_sockets import live_session, owner_of
 from server.transport.models import asked_model
 from server.transport.webrtc.calls import LAST_CHANNEL, Calls, offer_of
 
 if TYPE_CHECKING:
+    from server.caller import Caller
     from server.manager import Manager
     from server.settings import ServerSettings
+    from server.stay import Stay
 
 
 class Transport(Struct, frozen=True, forbid_unknown_fields=True):
@@ -57,17 +61,27 @@ class LiveCalls:
         caller = owner_of(request)
         body = await within(self._settings.limits.setup, request.read())
         fields = json_object(body, "invalid_json")
+        shown, after = returning.token(request), returning.after(request)
         try:
             given: Wanted = convert(fields, Wanted)
-            config = config_of(given.session, leg=True)
+            offer = offer_of(given.transport.sdp, "transport.sdp")
+            if shown:
+                stay = self._manager.back(shown, caller, live=True, leg=True)
+            else:
+                stay = await self._begun(given, caller)
         except RequestError as error:
             raise refused(error) from None
-        asked_model(config.model, self._settings.names, self._manager.info, "session.model")
-        offer = offer_of(given.transport.sdp, "transport.sdp")
-        stay = await self._manager.admit(wanted(config), leg=True, caller=caller)
-        answer = await self._calls.answer(stay, offer, given.transport.dcid, "transport.sdp")
+        token = stay.tokens.renew(shown) if shown else stay.tokens.newest
+        dcid, at = given.transport.dcid, "transport.sdp"
+        answer = await self._calls.answer(stay, offer, dcid, at, after)
         told = {"session": {"id": stay.id}, "transport": {"type": "webrtc", "sdp": answer}}
-        return web.json_response(told, status=201)
+        return web.json_response(told, status=201, headers={HEADER: token})
+
+    async def _begun(self, given: Wanted, caller: Caller) -> Stay:
+        config = config_of(given.session, leg=True)
+        asked_model(config.model, self._settings.names, self._manager.info, "session.model")
+        ticket = self._manager.ticket(live=True)
+        return await self._manager.admit(wanted(config), ticket, leg=True, caller=caller)
 
     async def hang_up(self, request: web.Request) -> web.Response:
         """Ends a session.

@@ -136,6 +136,10 @@ class Peer:
     def played(self) -> int:
         return self._sender.sent * sender.FRAME
 
+    @property
+    def silent(self) -> float:
+        return time.monotonic() - self._heard
+
     async def ended(self) -> str:
         return await asyncio.shield(self._ended)
 
@@ -188,7 +192,7 @@ class Peer:
             self._end("never_connected")
             return
         while True:
-            silent = time.monotonic() - self._heard
+            silent = self.silent
             if silent >= _SILENCE:
                 self._end("peer_lost")
                 return

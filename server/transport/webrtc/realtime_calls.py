@@ -14,12 +14,16 @@ from aiohttp.http_exceptions import HttpProcessingError
 from server.access import CALLER
 from server.errors import bad_request
 from server.protocol.realtime.opening import wanted
+from server.resume import HEADER
+from server.transport import returning
 from server.transport.body import json_object, within
 from server.transport.models import asked_model, model_of
 from server.transport.webrtc.calls import LAST_CHANNEL, Calls, offer_of
 
 if TYPE_CHECKING:
-    from server.manager import Manager
+    from collections.abc import Mapping
+
+    from server.manager import Manager, Open
     from server.settings import ServerSettings
 
 _UNREADABLE = (ValueError, LookupError, RuntimeError, zlib.error, HttpProcessingError)
@@ -44,19 +48,17 @@ class RealtimeCalls:
         offer = offer_of(text)
         dcid = _channel_id(request.query.get("dcid"))
         caller = request[CALLER]
-        session = caller.asking(given)
-        model = asked_model(
-            model_of(session or {}) or request.query.get("model", ""),
-            self._settings.names,
-            self._manager.info,
-        )
-        stay = await self._manager.admit(wanted(session, model=model), leg=True, caller=caller)
-        answer = await self._calls.answer(stay, offer, dcid)
+        if shown := returning.token(request):
+            stay = self._manager.back(shown, caller, live=False, leg=True)
+        else:
+            stay = await self._manager.admit(self._wanted(request, given), leg=True, caller=caller)
+        token = stay.tokens.renew(shown) if shown else stay.tokens.newest
+        answer = await self._calls.answer(stay, offer, dcid, after=returning.after(request))
         return web.Response(
             status=201,
             body=answer.encode(),
             content_type="application/sdp",
-            headers={"Location": f"/v1/realtime/calls/{stay.call_id}"},
+            headers={"Location": f"/v1/realtime/calls/{stay.call_id}", HEADER: token},
         )
 
     async def hang_up(self, request: web.Request) -> web.Response:
@@ -70,6 +72,11 @@ class RealtimeCalls:
             raise bad_request("call_not_found", "call_id: no such call", "call_id", 404)
         await stay.end("hangup")
         return web.Response()
+
+    def _wanted(self, request: web.Request, given: Mapping[str, Any] | None) -> Open:
+        session = request[CALLER].asking(given)
+        asked = model_of(session or {}) or request.query.get("model", "")
+        return wanted(session, model=asked_model(asked, self._settings.names, self._manager.info))
 
 
 async def _read(request: web.Request) -> tuple[str, dict[str, Any] | None]:
