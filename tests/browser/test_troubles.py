@@ -45,7 +45,7 @@ def test_a_server_that_goes_in_mid_call_is_missed(
         caller.open(server.url)
         caller.talk()
         getattr(server, how)()
-        assert _told(caller, code, within=20)[0] == title
+        assert _told(caller, code, within=40)[0] == title
         caller.wait("parley.state.phase === 'ended'", 5)
 
 

@@ -4,30 +4,23 @@ from __future__ import annotations
 
 import json
 import re
-import select
-import socket
-import socketserver
-import struct
 import subprocess
 import sys
-import threading
 import wave
 from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
 
 import numpy as np
 import pytest
 
 from tests import sounds
+from tests.cutting import cutting
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 ROOT = Path(__file__).parents[2]
 SHOWN = "http://127.0.0.1:8300/"
-RESETS = struct.pack("ii", 1, 0)
-"""Has a connection break when it is closed, without a goodbye (``socket(7)``)."""
 SERVE = "import sys; from server.cli import main; sys.exit(main())"
 
 
@@ -67,44 +60,6 @@ def run(page: str, url: str, folder: Path, calls: str = "realtime.connect") -> s
     ).stdout
 
 
-class Cutting(socketserver.ThreadingTCPServer):
-    """A network in front of a server, that breaks one connection after it carried ``sign``."""
-
-    daemon_threads = True
-
-    def __init__(self, server: str, sign: bytes) -> None:
-        super().__init__(("127.0.0.1", 0), _Cut)
-        self.behind = urlsplit(server)
-        self.sign = sign
-        self.cuts = 0
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self.server_address[1]}/"
-
-
-class _Cut(socketserver.BaseRequestHandler):
-    server: Cutting
-
-    def handle(self) -> None:
-        behind = self.server.behind
-        with socket.create_connection((behind.hostname, behind.port)) as upstream:
-            ways = {self.request: upstream, upstream: self.request}
-            while True:
-                for end in select.select(list(ways), [], [])[0]:
-                    data = end.recv(65_536)
-                    if not data:
-                        return
-                    ways[end].sendall(data)
-                    if self.server.sign in data and not self.server.cuts:
-                        self.server.cuts += 1
-                        for each in ways:  # no goodbye: closing resets it
-                            each.setsockopt(
-                                socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0)
-                            )
-                        return
-
-
 def test_the_readme_client_gets_an_answer_of_any_engine(echo: str, tmp_path: Path) -> None:
     assert run("README.md", echo, tmp_path).strip()
 
@@ -118,12 +73,8 @@ def test_the_client_that_comes_back_is_told_every_word_once(tmp_path: Path) -> N
     words = " ".join(map(str, range(100)))
     options = json.dumps({"mode": "scripted", "script": [{"text": words}]})
     for url in serving("--engine.name", "simulated", "--engine.options", options):
-        with Cutting(url, b"output_text.delta") as network:
-            threading.Thread(target=network.serve_forever).start()
-            try:
-                told = run("docs/embedding.md", network.url, tmp_path, "on_reconnecting")
-            finally:
-                network.shutdown()
+        with cutting(url, b"output_text.delta") as network:
+            told = run("docs/embedding.md", network.url, tmp_path, "on_reconnecting")
         assert network.cuts == 1
         assert told.split() == words.split()
 

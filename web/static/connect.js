@@ -1,6 +1,7 @@
 /** How a call reaches its server: WebRTC, and WebSocket where no media gets through. */
 
 import { iceServers } from "./ice-servers.js";
+import { Lifeline } from "./lifeline.js";
 import { Trouble } from "./troubles.js";
 import { WebRtcLink } from "./webrtc.js";
 import { WebSocketLink } from "./websocket.js";
@@ -41,17 +42,23 @@ export async function connect(wish) {
 /** @param {Wish} wish */
 async function openWebRtc(wish) {
   if (!globalThis.RTCPeerConnection) throw new Trouble("media_unavailable");
-  const { stream, sound, handlers, signal } = wish;
+  const { stream, sound, signal } = wish;
+  const lifeline = new Lifeline(wish.handlers, signal);
+  const { handlers } = lifeline;
   const url = endpoint(wish, "v1/realtime/calls");
   const servers = await iceServers(wish.baseUrl);
-  return opened(new WebRtcLink({ url, iceServers: servers, stream, sound, handlers }), signal);
+  lifeline.link = new WebRtcLink({ url, iceServers: servers, stream, sound, handlers });
+  return opened(lifeline.link, signal);
 }
 
 /** @param {Wish} wish */
 async function openWebSocket(wish) {
   await wish.sound.ready;
-  const { sound, handlers, signal } = wish;
-  return opened(new WebSocketLink({ url: endpoint(wish, "v1/realtime"), sound, handlers }), signal);
+  const { sound, signal } = wish;
+  const lifeline = new Lifeline(wish.handlers, signal);
+  const { handlers } = lifeline;
+  lifeline.link = new WebSocketLink({ url: endpoint(wish, "v1/realtime"), sound, handlers });
+  return opened(lifeline.link, signal);
 }
 
 /**

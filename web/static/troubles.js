@@ -105,13 +105,17 @@ const WORDINGS = {
     text: "It does so after a long silence, or when it is stopped. Press Talk to call again.",
   },
   connection_unsteady: {
-    title: "The connection is interrupted",
-    text: "Nothing arrives from the server just now. The call goes on if that comes back within a few seconds.",
+    title: "Reconnecting…",
+    text: "Nothing arrives from the server just now. The call goes on as soon as it can be reached again.",
     severity: "notice",
   },
   connection_lost: {
     title: "The connection was lost",
     text: "The network or the server went away in the middle of the call. Press Talk to call again.",
+  },
+  session_gone: {
+    title: "The call is over",
+    text: "The connection was lost for too long, or the server needed the place for somebody else. Press Talk to call again.",
   },
   media_blocked: {
     title: "Sound goes over WebSocket",

@@ -1,4 +1,9 @@
-/** A call over WebRTC: one POST, sound on the track, events on the data channel. */
+/**
+ * A call over WebRTC: one POST, sound on the track, events on the data channel.
+ *
+ * Where its connection breaks another one takes its place. An ICE restart would be less, but the
+ * server's stack follows none.
+ */
 
 import { Trouble, troubleOfResponse } from "./troubles.js";
 
@@ -6,7 +11,7 @@ const ANSWER_TIMEOUT = 10_000;
 const MEDIA_TIMEOUT = 3_000; // with the hang-up and a WebSocket behind it: sound within 5 s
 const EVENTS_TIMEOUT = 8_000;
 const HANG_UP_TIMEOUT = 2_000;
-const GRACE = 5_000; // a `disconnected` peer often comes back by itself
+const GRACE = 1_000; // `disconnected` says that nothing came for 5 s; it may be over by then
 
 /**
  * @typedef {object} LinkHandlers
@@ -17,9 +22,10 @@ const GRACE = 5_000; // a `disconnected` peer often comes back by itself
 
 export class WebRtcLink {
   kind = "webrtc";
-  /** @type {RTCPeerConnection} */ #peer;
-  /** @type {RTCDataChannel} */ #channel;
+  /** @type {RTCPeerConnection | null} */ #peer = null;
+  /** @type {RTCDataChannel | null} */ #channel = null;
   /** @type {string | null} */ #location = null;
+  /** @type {string | null} */ #token = null;
   /** @type {ReturnType<typeof setTimeout> | undefined} */ #grace;
 
   /**
@@ -32,12 +38,10 @@ export class WebRtcLink {
    */
   constructor({ url, iceServers, stream, sound, handlers }) {
     this.url = url;
+    this.iceServers = iceServers;
+    this.stream = stream;
+    this.sound = sound;
     this.handlers = handlers;
-    this.#peer = new RTCPeerConnection({ iceServers, bundlePolicy: "max-bundle" });
-    this.#channel = this.#peer.createDataChannel("oai-events");
-    this.#peer.addTrack(stream.getAudioTracks()[0], stream);
-    this.#peer.ontrack = ({ track }) => sound.playStream(new MediaStream([track]));
-    this.#channel.onmessage = ({ data }) => this.handlers.event(JSON.parse(data));
   }
 
   /**
@@ -46,17 +50,30 @@ export class WebRtcLink {
    * @throws {Trouble} `media_unavailable` where the server answered and no media got through
    */
   async open(signal) {
-    await this.#peer.setLocalDescription();
-    const answer = await this.#post(signal);
-    await this.#peer.setRemoteDescription({ type: "answer", sdp: answer });
-    await this.#connected(signal);
-    this.#peer.onconnectionstatechange = () => this.#watch();
-    this.#channel.onclose = () => this.handlers.lost("ended_by_server");
+    await this.#connect(this.url, signal);
+  }
+
+  /** Whether the session can be gone on with over another connection. */
+  get resumable() {
+    return this.#token !== null;
+  }
+
+  /**
+   * Comes back to the session; resolves once events and sound can flow again.
+   * @param {string} after the last event that came
+   * @param {AbortSignal} signal
+   * @throws {Trouble}
+   */
+  async resume(after, signal) {
+    const url = new URL(this.url);
+    url.searchParams.set("resume", String(this.#token));
+    url.searchParams.set("after", after);
+    await this.#connect(url, signal);
   }
 
   /** @param {any} event */
   send(event) {
-    if (this.#channel.readyState === "open") this.#channel.send(JSON.stringify(event));
+    if (this.#channel?.readyState === "open") this.#channel.send(JSON.stringify(event));
   }
 
   /** Has the server throw away what it has not played; it truncates the item itself. */
@@ -66,36 +83,71 @@ export class WebRtcLink {
 
   /** @param {MediaStream} stream */
   async setMicrophone(stream) {
-    await this.#peer.getSenders()[0].replaceTrack(stream.getAudioTracks()[0]);
+    this.stream = stream;
+    await this.#peer?.getSenders()[0].replaceTrack(stream.getAudioTracks()[0]);
   }
 
   /** @returns {Promise<any[]>} the peer connection's statistics */
   async stats() {
-    return [...(await this.#peer.getStats()).values()];
+    return [...((await this.#peer?.getStats())?.values() ?? [])];
   }
 
   /** Ends the call at the server first, by a request that outlives the page. */
   async close() {
-    clearTimeout(this.#grace);
-    this.#peer.onconnectionstatechange = this.#channel.onclose = null;
+    const [peer, channel] = [this.#peer, this.#channel];
+    this.#ignore();
     const call = this.#location;
     this.#location = null;
     if (call !== null) {
       const signal = AbortSignal.timeout(HANG_UP_TIMEOUT);
       await fetch(`${call}/hangup`, { method: "POST", keepalive: true, signal }).catch(() => {});
     }
-    this.#peer.close();
+    channel?.close();
+    peer?.close();
   }
 
-  /** @param {AbortSignal} signal @returns {Promise<string>} the answer */
-  async #post(signal) {
+  /** @param {URL} url @param {AbortSignal} signal */
+  async #connect(url, signal) {
+    const { iceServers, stream, sound } = this;
+    const peer = new RTCPeerConnection({ iceServers, bundlePolicy: "max-bundle" });
+    const channel = peer.createDataChannel("oai-events");
+    peer.addTrack(stream.getAudioTracks()[0], stream);
+    peer.ontrack = ({ track }) => sound.playStream(new MediaStream([track]));
+    channel.onmessage = ({ data }) => this.handlers.event(JSON.parse(data));
+    try {
+      await peer.setLocalDescription();
+      const answer = await this.#post(url, peer, signal);
+      this.#ignore(); // the server has let go of the connection before
+      this.#peer?.close();
+      [this.#peer, this.#channel] = [peer, channel];
+      await peer.setRemoteDescription({ type: "answer", sdp: answer });
+      await this.#connected(peer, channel, signal);
+    } catch (error) {
+      if (this.#peer !== peer) peer.close();
+      throw error;
+    }
+    peer.onconnectionstatechange = () => this.#watch(peer);
+    channel.onclose = () => this.handlers.lost("ended_by_server");
+  }
+
+  #ignore() {
+    clearTimeout(this.#grace);
+    if (this.#peer) this.#peer.onconnectionstatechange = null;
+    if (this.#channel) this.#channel.onclose = this.#channel.onmessage = null;
+  }
+
+  /**
+   * @param {URL} url @param {RTCPeerConnection} peer @param {AbortSignal} signal
+   * @returns {Promise<string>} the answer
+   */
+  async #post(url, peer, signal) {
     const request = {
       method: "POST",
       headers: { "Content-Type": "application/sdp" },
-      body: this.#peer.localDescription?.sdp,
+      body: peer.localDescription?.sdp,
       signal: AbortSignal.any([signal, AbortSignal.timeout(ANSWER_TIMEOUT)]),
     };
-    const response = await fetch(this.url, request).catch(() => {
+    const response = await fetch(url, request).catch(() => {
       signal.throwIfAborted();
       throw new Trouble("server_unreachable");
     });
@@ -105,30 +157,35 @@ export class WebRtcLink {
     }
     const location = response.headers.get("Location");
     if (location) this.#location = new URL(location, this.url).href;
+    this.#token = response.headers.get("Parley-Resume");
     return response.text();
   }
 
-  /** @param {AbortSignal} signal @returns {Promise<void>} */
-  #connected(signal) {
+  /**
+   * @param {RTCPeerConnection} peer @param {RTCDataChannel} channel @param {AbortSignal} signal
+   * @returns {Promise<void>}
+   */
+  #connected(peer, channel, signal) {
     return new Promise((resolve, reject) => {
       const blocked = () => reject(new Trouble("media_unavailable"));
       // Where sound can flow already, events will too: a lost packet of theirs takes seconds.
-      const media = () => this.#peer.connectionState === "connected" || blocked();
+      const media = () => peer.connectionState === "connected" || blocked();
       const timers = [setTimeout(media, MEDIA_TIMEOUT), setTimeout(blocked, EVENTS_TIMEOUT)];
       signal.addEventListener("abort", () => reject(signal.reason), { once: true });
-      this.#peer.onconnectionstatechange = () => {
-        if (this.#peer.connectionState === "failed") blocked();
+      peer.onconnectionstatechange = () => {
+        if (peer.connectionState === "failed") blocked();
       };
-      this.#channel.onopen = () => {
+      channel.onopen = () => {
         timers.forEach(clearTimeout);
         resolve();
       };
     });
   }
 
-  #watch() {
+  /** @param {RTCPeerConnection} peer */
+  #watch(peer) {
     clearTimeout(this.#grace);
-    const state = this.#peer.connectionState;
+    const state = peer.connectionState;
     this.handlers.unsteady(state === "disconnected");
     if (state === "failed" || state === "closed") this.#lose();
     if (state === "disconnected") this.#grace = setTimeout(() => this.#lose(), GRACE);

@@ -15,6 +15,7 @@ const BACKLOG = 256 * 1024; // bytes unsent, 4 s of sound: beyond it sound is dr
 export class WebSocketLink {
   kind = "websocket";
   /** @type {WebSocket} */ #socket;
+  /** @type {string | null} */ #token = null;
   #player;
   /** Reply sound by item: the response it belongs to. @type {Map<string, string>} */ #playing =
     new Map();
@@ -33,28 +34,51 @@ export class WebSocketLink {
     this.handlers = handlers;
     this.sound = sound;
     this.url = url;
-    const address = new URL(url);
-    address.protocol = address.protocol === "https:" ? "wss:" : "ws:";
-    this.#socket = new WebSocket(address, ["realtime"]);
+    this.#socket = this.#dial({ resume: "" }); // the empty wish is answered with a token
     sound.capture((samples) => this.#hear(samples));
     this.#player = sound.playback();
     this.#player.onmessage = ({ data }) =>
       data.ended ? this.#ended(data.ended) : this.#truncate(data.cut);
-    this.#socket.onmessage = ({ data }) => this.#receive(JSON.parse(data));
   }
 
   /** Resolves once events and sound can flow. @param {AbortSignal} signal @throws {Trouble} */
   async open(signal) {
     const timer = setTimeout(() => this.#socket.close(), OPEN_TIMEOUT);
     signal.addEventListener("abort", () => this.#socket.close(), { once: true });
-    const closed = await new Promise((resolve) => {
-      this.#socket.onopen = () => resolve(null);
-      this.#socket.onclose = ({ code }) => resolve(code);
+    const open = await new Promise((resolve) => {
+      this.#socket.onopen = () => resolve(true);
+      this.#socket.onclose = () => resolve(false);
     });
     clearTimeout(timer);
     signal.throwIfAborted();
-    if (closed !== null) throw new Trouble(await this.#whyNot());
-    this.#socket.onclose = ({ code }) => this.handlers.lost(codeOfClose(code));
+    if (!open) throw new Trouble(await this.#whyNot());
+    this.#listen(this.#socket);
+  }
+
+  /** Whether the session can be gone on with over another connection. */
+  get resumable() {
+    return this.#token !== null;
+  }
+
+  /**
+   * Comes back to the session; resolves once events and sound can flow again.
+   * @param {string} after the last event that came
+   * @param {AbortSignal} signal
+   * @throws {Trouble}
+   */
+  async resume(after, signal) {
+    const socket = this.#dial({ resume: String(this.#token), after });
+    signal.addEventListener("abort", () => socket.close(), { once: true });
+    const first = await new Promise((resolve) => {
+      socket.onmessage = ({ data }) => resolve(JSON.parse(data));
+      socket.onclose = () => resolve(null);
+    });
+    signal.throwIfAborted();
+    if (first === null) throw new Trouble("server_unreachable");
+    if (first.type === "error") throw new Trouble("session_gone");
+    this.#socket.onclose = this.#socket.onmessage = null;
+    this.#socket = this.#listen(socket);
+    this.#receive(first);
   }
 
   /** @param {any} event */
@@ -81,6 +105,21 @@ export class WebSocketLink {
     this.#socket.close(1000);
   }
 
+  /** @param {Record<string, string>} query @returns {WebSocket} */
+  #dial(query) {
+    const address = new URL(this.url);
+    address.protocol = address.protocol === "https:" ? "wss:" : "ws:";
+    for (const [name, value] of Object.entries(query)) address.searchParams.set(name, value);
+    return new WebSocket(address, ["realtime"]);
+  }
+
+  /** @param {WebSocket} socket open */
+  #listen(socket) {
+    socket.onmessage = ({ data }) => this.#receive(JSON.parse(data));
+    socket.onclose = ({ code }) => this.handlers.lost(codeOfClose(code));
+    return socket;
+  }
+
   /** Browsers do not show why a socket was refused; the server is asked. */
   async #whyNot() {
     const answer = await fetch(new URL("../ready", this.url)).catch(() => null);
@@ -96,6 +135,10 @@ export class WebSocketLink {
 
   /** @param {any} event */
   #receive(event) {
+    if (event.type === "parley.resume") {
+      this.#token = event.token;
+      return;
+    }
     if (event.type === "session.created" || event.type === "session.updated") {
       this.#interruptible =
         event.session.audio?.input?.turn_detection?.interrupt_response !== false;
