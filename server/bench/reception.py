@@ -21,7 +21,8 @@ from aiortc.rtp import RtpPacket
 from engine.contract import Samples
 from server.bench import machine
 from server.transport.webrtc.incoming import Incoming
-from server.transport.webrtc.reorder import MS, Packet
+from server.transport.webrtc.reorder import MS
+from server.transport.webrtc.rtp import Packet
 
 STEP = 20 * MS
 COUNT = 3_000
@@ -122,7 +123,7 @@ def ours(came: Sequence[Arrival]) -> dict[int, int]:
             incoming.poll(due)
         decoder.now = each.came
         number, timestamp = each.number & 0xFFFF, each.timestamp & 0xFFFF_FFFF
-        incoming.push(Packet(number, timestamp, b"%d" % each.number), each.came)
+        incoming.push(Packet(number, timestamp, b"%06d" % each.number), each.came)
     return heard
 
 

@@ -27,7 +27,7 @@ pytestmark = [
     pytest.mark.timeout(300),
 ]
 
-BUDGET_MS = 300
+BUDGET_MS = 200
 TRIALS = 10
 INTO = 0.6
 """Seconds into a reply after which somebody makes a sound."""

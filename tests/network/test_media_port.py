@@ -22,6 +22,7 @@ from server.transport.webrtc import stock
 from server.transport.webrtc.peer import Peer
 from server.transport.webrtc.port import MediaPort
 from server.transport.webrtc.sdp import parse_offer
+from server.webrtc_settings import Sound
 from tests.network.nat import nat
 
 LOOPBACK = ["127.0.0.1"]
@@ -58,7 +59,7 @@ async def call(port: MediaPort, own: Sequence[str] = LOOPBACK) -> AsyncIterator[
     await caller.setLocalDescription(await caller.createOffer())
     at_peer: list[str] = []
     offer = parse_offer(caller.localDescription.sdp)
-    peer = Peer(offer, port, 16_000, WITHIN, at_peer.append, print)
+    peer = Peer(offer, port, Sound(), 16_000, WITHIN, at_peer.append, print)
     try:
         now = Call(peer, caller, await peer.answer(), at_peer)
         channel.on("message", now.at_caller.append)

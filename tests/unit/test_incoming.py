@@ -10,7 +10,8 @@ from engine.contract import Samples
 from server.transport.leg import Frame
 from server.transport.webrtc.incoming import BEHIND, Incoming
 from server.transport.webrtc.opus import OpusError
-from server.transport.webrtc.reorder import LONGEST, MS, Packet
+from server.transport.webrtc.reorder import LONGEST, MS
+from server.transport.webrtc.rtp import Packet
 
 RATE = 16_000
 FRAME = RATE // 50
@@ -47,11 +48,15 @@ class Line:
             self.frames += self.incoming.poll(due)
         self.now = now
 
-    def send(self, number: int, at: int, *, timestamp: int | None = None) -> None:
-        """Packet ``number`` arrives at ``at``."""
+    def send(
+        self, number: int, at: int, *, timestamp: int | None = None, empty: bool = False
+    ) -> None:
+        """Packet ``number`` arrives at ``at``; an ``empty`` one says that nothing follows."""
         self.pass_until(at)
         stamp = number * 960 if timestamp is None else timestamp
-        packet = Packet(number & 0xFFFF, stamp & 0xFFFF_FFFF, b"%d" % (number + 1))
+        packet = Packet(
+            number & 0xFFFF, stamp & 0xFFFF_FFFF, b"0" if empty else b"%06d" % (number + 1)
+        )
         self.frames += self.incoming.push(packet, at)
 
     @property
@@ -111,6 +116,42 @@ def test_who_sends_nothing_is_silent_as_time_goes_on_and_speaks_at_once_again() 
     assert len(line.heard) == 151 * FRAME
     assert (line.heard[-FRAME:] == 2).all()
     assert sum(frame.concealed for frame in line.frames) == 0
+
+
+talk = st.lists(st.tuples(st.integers(1, 40), st.integers(1, 90)), min_size=1, max_size=6)
+"""Packets of speech, and of the silence behind them."""
+
+
+def sent(since: int) -> str:
+    """What Chromium sends ``since`` packets into a silence: first an empty one, then every 400 ms
+    a full one and another empty one.
+    """
+    if since < 0 or (since and since % 20 == 0):
+        return "full"
+    return "empty" if since == 0 or (since > 20 and since % 20 == 1) else "nothing"
+
+
+@given(talk, st.lists(st.integers(0, 60 * MS), min_size=1, max_size=20))
+def test_who_says_that_nothing_follows_is_silent_at_once_and_no_word_is_lost(
+    turns: list[tuple[int, int]], late: list[int]
+) -> None:
+    line, slot, number, came, spoken = Line(), 0, 0, 0, list[int]()
+    for speech, silence in turns:
+        for since in range(-speech, silence):
+            if (what := sent(since)) != "nothing":
+                came = max(came, slot * STEP + late[number % len(late)])
+                line.send(number, came, timestamp=slot * 960, empty=what == "empty")
+                number += 1
+                spoken += [number] if since < 0 else []
+            slot += 1
+        line.pass_until(max(came, slot * STEP))
+        if silence % 20 > 4:
+            behind = line.now * RATE // (1000 * MS) - len(line.heard)
+            assert behind < 40 * RATE // 1000
+            assert -behind <= FRAME + max(late) * RATE // (1000 * MS), "silence is not added up"
+    heard = line.heard[np.flatnonzero(line.heard)][::FRAME]
+    assert line.incoming.late == 0
+    assert [each for each in heard if each in spoken] == spoken
 
 
 def test_after_a_blackout_what_was_held_up_is_not_heard_late() -> None:

@@ -7,7 +7,8 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from server.transport.webrtc.reorder import LONGEST, MS, Ordered, Packet, Reorder
+from server.transport.webrtc.reorder import LONGEST, MS, Ordered, Reorder
+from server.transport.webrtc.rtp import Packet
 
 STEP = 20 * MS
 arrivals = st.lists(

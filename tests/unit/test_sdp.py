@@ -82,6 +82,7 @@ def test_cleaning_twice_is_cleaning_once(lines: list[str]) -> None:
 
 def test_an_answer_says_how_opus_is_to_be_sent() -> None:
     answer = "v=0\r\nm=audio 9 UDP/TLS/RTP/SAVPF 111\r\na=rtpmap:111 opus/48000/2\r\na=mid:0\r\n"
-    said = with_opus(answer)
-    assert said.splitlines()[3] == "a=fmtp:111 minptime=10;useinbandfec=1"
+    said = with_opus(answer, 24_000)
+    wanted = "minptime=10;useinbandfec=1;usedtx=1;maxaveragebitrate=24000"
+    assert said.splitlines()[3] == f"a=fmtp:111 {wanted}"
     assert [line for line in said.splitlines() if "fmtp" not in line] == answer.splitlines()

@@ -44,6 +44,11 @@ def test_the_file_may_be_named_in_the_environment(
         ("tls_cert = 'x'", "tls_cert, tls_key"),
         ("trusted_proxies = ['10.0.0.0/99']", "trusted_proxies"),
         ("[webrtc]\npublic_addresses = ['http://x']", "webrtc.public_addresses"),
+        ("[webrtc.sound]\npacket_ms = 15", "webrtc.sound.packet_ms"),
+        ("[webrtc.sound]\nbitrate = 100", "webrtc.sound.bitrate"),
+        ("[webrtc.sound]\ncomplexity = 11", "webrtc.sound.complexity"),
+        ("[webrtc.sound]\nmode = 'music'", "webrtc.sound.mode"),
+        ("[webrtc.sound]\nfec = true", "webrtc.sound.*: .*fec: expected mode"),
         ("= 1", "not TOML"),
     ],
 )

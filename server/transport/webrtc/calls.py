@@ -90,6 +90,7 @@ class Calls:
         peer = Peer(
             offer,
             self._port,
+            settings.webrtc.sound,
             stay.session.info.input_rate,
             settings.limits.setup,
             received=lambda message: stay.receive(message, peer.events),

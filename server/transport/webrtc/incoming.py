@@ -2,8 +2,13 @@
 
 A caller's time is the timestamps of their packets. What was lost is taken from the packet behind it
 (FEC) or made up, for :data:`CONCEALED` at most, and then silent. What was never sent, because a
-caller who is silent need not send, is silence; it does not wait for the next packet, but runs
+caller who is silent need not send (DTX), is silence; it does not wait for the next packet, but runs
 :data:`BEHIND` behind the clock. Sound that comes after its time was filled comes too late.
+
+A packet that holds nothing says that nothing follows: then silence runs :data:`SOON` behind the
+clock, and whoever waits for the end of a turn waits no longer than for a caller who sends on. Sound
+that comes a little behind such silence is heard all the same, and as much of the next silence is
+left out.
 """
 
 from __future__ import annotations
@@ -17,7 +22,8 @@ import numpy as np
 from engine.contract import Samples
 from server.transport.leg import Frame
 from server.transport.webrtc.opus import OpusError
-from server.transport.webrtc.reorder import MS, Ordered, Packet, Reorder, signed
+from server.transport.webrtc.reorder import LONGEST, MS, Ordered, Reorder, signed
+from server.transport.webrtc.rtp import Packet
 
 CLOCK = 48_000
 """Timestamps per second (RFC 7587 section 4.1)."""
@@ -25,7 +31,11 @@ CONCEALED = 0.1
 """Seconds."""
 BEHIND = 200 * MS
 """Nanoseconds after it was due that sound which has not come is filled: more than any wait."""
+SOON = 5 * MS
+"""The same, in nanoseconds, once the caller has said that nothing follows."""
 _STEP = 20 * MS
+_EMPTY = 2
+"""Bytes of a packet that holds nothing, at most."""
 _LONGEST_GAP = 1.0
 """Seconds of one gap that are filled; a longer one is another stream's beginning."""
 _FOLLOWS = 500
@@ -56,7 +66,11 @@ class Incoming:
         self._expected: int | None = None  # timestamp
         self._arrives = 0  # when the sound at ``_expected`` is due
         self._frame = decoder.rate // 50  # samples of the latest packet
+        self._longest = LONGEST * decoder.rate // (1000 * MS)
         self._late_since = 0
+        self._quiet = False
+        self._filled = 0  # samples of silence since the caller said that nothing follows
+        self._surplus = 0  # samples of silence beyond the caller's time
         self.received = self.lost = self.late = 0
         """Packets: taken, never come, and come too late."""
 
@@ -68,15 +82,21 @@ class Incoming:
     def due(self) -> int | None:
         """When :meth:`poll` has something to do, unless a packet comes before; None: never."""
         gap = self._reorder.due()
-        fill = None if self._expected is None else self._arrives + BEHIND
+        fill = None if self._expected is None else self._arrives + self._behind
         return min((at for at in (gap, fill) if at is not None), default=None)
 
     def poll(self, now: int) -> list[Frame]:
         """Gives up waiting for what does not come."""
         frames = self._decoded(self._reorder.poll(now), now)
-        while self._expected is not None and now - self._arrives >= BEHIND:
-            frames.append(self._silence(_STEP * self._decoder.rate // (1000 * MS)))
+        while self._expected is not None and now - self._arrives >= self._behind:
+            samples = _STEP * self._decoder.rate // (1000 * MS)
+            self._filled += samples
+            frames += self._silence(samples)
         return frames
+
+    @property
+    def _behind(self) -> int:
+        return SOON if self._quiet else BEHIND
 
     def _decoded(self, ordered: list[Ordered], now: int) -> list[Frame]:
         frames: list[Frame] = []
@@ -90,6 +110,9 @@ class Incoming:
         if self._expected is None:
             self._expected, self._arrives = at, now
         missing = signed(at - self._expected, 32) // self._unit
+        if self._quiet and -min(self._filled, self._longest) <= missing < 0:
+            self._move(missing)
+            self._surplus, missing = self._surplus - missing, 0
         if missing < 0:
             self.late += 1
             self._late_since = self._late_since or now
@@ -104,6 +127,7 @@ class Incoming:
         except OpusError:
             return frames
         self._frame = len(pcm)
+        self._quiet, self._filled = len(packet.payload) <= _EMPTY, 0
         # The mapping from timestamps to arrivals follows the fastest packet, and a slower clock.
         self._arrives += min(now - self._arrives, (now - self._arrives) // _FOLLOWS)
         self._move(len(pcm))
@@ -112,7 +136,7 @@ class Incoming:
     def _fill(self, packet: Packet, missing: int, lost: int) -> list[Frame]:
         """``missing`` samples before ``packet``: silence, but for what ``lost`` packets held."""
         if not lost:
-            return [self._silence(missing)]
+            return self._silence(missing)
         concealed = min(missing, round(CONCEALED * self._decoder.rate))
         recovered = min(self._frame, concealed)
         frames: list[Frame] = []
@@ -120,7 +144,7 @@ class Incoming:
             samples = min(self._frame, concealed - recovered - done)
             frames.append(self._made_up(samples, partial(self._decoder.conceal, samples)))
         if missing > concealed:
-            frames.append(self._silence(missing - concealed))
+            frames += self._silence(missing - concealed)
         recover = partial(self._decoder.recover, packet.payload, recovered)
         return [*frames, self._made_up(recovered, recover)]
 
@@ -132,9 +156,11 @@ class Incoming:
         self._move(len(pcm))
         return Frame(pcm, concealed=len(pcm))
 
-    def _silence(self, samples: int) -> Frame:
+    def _silence(self, samples: int) -> list[Frame]:
         self._move(samples)
-        return Frame(np.zeros(samples, np.float32))
+        too_much = min(samples, self._surplus)
+        self._surplus -= too_much
+        return [Frame(np.zeros(samples - too_much, np.float32))] if samples > too_much else []
 
     def _move(self, samples: int) -> None:
         assert self._expected is not None

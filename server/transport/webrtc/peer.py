@@ -1,4 +1,4 @@
-"""One WebRTC call on stock aiortc: negotiation, liveness and end. It is the call's leg.
+"""One WebRTC call on aiortc: negotiation, liveness and end. It is the call's leg.
 
 The answer holds all our candidates and is given at once: the offer needs none, since the caller's
 first check tells its address. A call that does not connect, or whose peer falls silent, ends by
@@ -16,8 +16,9 @@ from aiortc import RTCConfiguration, RTCPeerConnection, RTCSessionDescription
 from aiortc.codecs import get_capabilities
 from aiortc.rtcconfiguration import RTCBundlePolicy
 
-from server.transport.webrtc import opus, sender, stock
+from server.transport.webrtc import sender, stock
 from server.transport.webrtc.channel import EventChannel
+from server.transport.webrtc.opus import RATES, Controls, OpusEncoder
 from server.transport.webrtc.receiver import Receiver
 from server.transport.webrtc.sdp import Offer, OfferError, with_opus
 from server.transport.webrtc.sender import Sender
@@ -31,7 +32,8 @@ if TYPE_CHECKING:
     from server.errors import ServiceError
     from server.transport.leg import Frame
     from server.transport.webrtc.port import MediaPort
-    from server.transport.webrtc.reorder import Packet
+    from server.transport.webrtc.rtp import Packet
+    from server.webrtc_settings import Sound
 
 _SILENCE = 8.0
 """Seconds without an authenticated packet after which a peer is lost. A living one is checked for
@@ -49,6 +51,7 @@ class Peer:
     Args:
         offer: what the caller offered.
         port: sends and hears for all calls.
+        sound: how it is coded.
         rate: Hz, at which its sound is heard if Opus can be decoded to it.
         setup_timeout: seconds from the answer to a connected call with an open channel.
         received: called with each event the caller sends.
@@ -59,6 +62,7 @@ class Peer:
         self,
         offer: Offer,
         port: MediaPort,
+        sound: Sound,
         rate: int,
         setup_timeout: float,
         received: Callable[[str], None],
@@ -66,12 +70,19 @@ class Peer:
     ) -> None:
         self._offer = offer
         self._port = port
+        self._sound = sound
         self._setup_timeout = setup_timeout
         self._connection = RTCPeerConnection(
             RTCConfiguration(iceServers=[], bundlePolicy=RTCBundlePolicy.MAX_BUNDLE)
         )
-        self._sender = Sender()
-        self._receiver = Receiver(rate if rate in opus.RATES else opus.RATES[-1])
+        controls = Controls(sound.mode, sound.bitrate, sound.complexity, sound.dtx, sound.fec)
+        self._sender = Sender(
+            OpusEncoder(sender.RATE, controls, sound.libopus),
+            sound.packet_ms * sender.RATE // 1000,
+            stock.Outlet(self._connection, lambda share: self._sender.lost(share)).send,
+        )
+        heard_at = rate if rate in RATES else RATES[-1]
+        self._receiver = Receiver(heard_at, self._fail, sound.libopus)
         self.events = EventChannel(offer.max_message, received, refused, self._end)
         loop = asyncio.get_running_loop()
         self._connected: asyncio.Future[bool] = loop.create_future()
@@ -91,7 +102,6 @@ class Peer:
         connection = self._connection
         connection.on("datachannel", self._on_channel)
         connection.on("connectionstatechange", self._on_state)
-        connection.addTrack(self._sender)
         connection.getTransceivers()[0].setCodecPreferences(_OPUS)
         try:
             await connection.setRemoteDescription(RTCSessionDescription(self._offer.sdp, "offer"))
@@ -107,7 +117,7 @@ class Peer:
         stock.take_packets(connection, self._on_packet)
         await connection.setLocalDescription(await connection.createAnswer())
         self._start(self._watch())
-        return with_opus(connection.localDescription.sdp)
+        return with_opus(connection.localDescription.sdp, self._sound.caller_bitrate)
 
     async def connected(self) -> bool:
         """Waits until sound and events can pass; False if the call ended before."""
@@ -134,7 +144,7 @@ class Peer:
 
     @property
     def played(self) -> int:
-        return self._sender.sent * sender.FRAME
+        return self._sender.sent
 
     @property
     def silent(self) -> float:
@@ -146,7 +156,7 @@ class Peer:
     def stats(self) -> Mapping[str, float]:
         return {
             **self._receiver.stats(),
-            "frames_out": self._sender.sent,
+            "samples_out": self._sender.sent,
             "dropped_out": self._sender.dropped,
         }
 
@@ -158,11 +168,10 @@ class Peer:
 
     # How it lives and ends -----------------------------------------------------------------------
 
-    def _on_packet(self, packet: Packet) -> None:
-        try:
+    def _on_packet(self, packet: Packet, coded: str) -> None:
+        self._on_heard()
+        if coded == "opus":
             self._receiver.take(packet)
-        except Exception as problem:
-            self._fail(problem)
 
     def _on_channel(self, channel: RTCDataChannel) -> None:
         self.events.attach(channel, self._check_connected)
@@ -226,7 +235,7 @@ class Peer:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        self._sender.stop()
+        self._sender.end()
         try:
             async with asyncio.timeout(_CLOSING):
                 await self._connection.close()

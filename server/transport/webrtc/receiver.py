@@ -11,30 +11,40 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
+from functools import partial
 from typing import TYPE_CHECKING
 
 from server.transport.webrtc.incoming import Incoming
 from server.transport.webrtc.opus import OpusDecoder
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterable
+    from collections.abc import AsyncIterator, Callable
 
     from server.transport.leg import Frame
-    from server.transport.webrtc.reorder import Packet
+    from server.transport.webrtc.rtp import Packet
 
 _HELD = 100
 """Frames kept for a reader that is late: two seconds."""
 
 
 class Receiver:
-    """One caller's sound at ``rate`` Hz, one of :data:`server.transport.webrtc.opus.RATES`."""
+    """One caller's sound.
 
-    def __init__(self, rate: int) -> None:
+    Args:
+        rate: Hz, one of :data:`server.transport.webrtc.opus.RATES`.
+        failed: told what went wrong, which is our fault, with a packet or without one.
+        library: path of the libopus that an operator chose.
+    """
+
+    def __init__(self, rate: int, failed: Callable[[Exception], None], library: str = "") -> None:
         self.rate = rate
-        self._decoder = OpusDecoder(rate)
+        self._failed = failed
+        self._decoder = OpusDecoder(rate, library)
         self._incoming = Incoming(self._decoder)
         self._frames: deque[Frame] = deque(maxlen=_HELD)
         self._arrived = asyncio.Event()
+        self._loop = asyncio.get_running_loop()
+        self._look: asyncio.TimerHandle | None = None
         self._over = False
         self.concealed = 0
         """Samples made up for lost ones."""
@@ -43,8 +53,8 @@ class Receiver:
 
     def take(self, packet: Packet) -> None:
         """Takes a packet as it comes from the network."""
-        if not self._over:
-            self._keep(self._incoming.push(packet, time.monotonic_ns()))
+        if not self._over and packet.payload:
+            self._keep(partial(self._incoming.push, packet))
 
     async def frames(self) -> AsyncIterator[Frame]:
         """The sound as it comes, until :meth:`end`."""
@@ -54,12 +64,14 @@ class Receiver:
             if self._over:
                 return
             self._arrived.clear()
-            await self._wait()
+            await self._arrived.wait()
 
     def end(self) -> None:
         self._over = True
         self._arrived.set()
         self._decoder.close()
+        if self._look is not None:
+            self._look.cancel()
 
     def stats(self) -> dict[str, float]:
         """Counters."""
@@ -71,19 +83,35 @@ class Receiver:
             "dropped_in": self.dropped,
         }
 
-    async def _wait(self) -> None:
-        """Waits for a packet, or until it is time to go on without one."""
-        due = self._incoming.due()
-        delay = None if due is None else max(0, due - time.monotonic_ns()) / 1e9
+    def _keep(self, made: Callable[[int], list[Frame]]) -> None:
+        """Keeps what is ``made`` now."""
         try:
-            async with asyncio.timeout(delay):
-                await self._arrived.wait()
-        except TimeoutError:
-            self._keep(self._incoming.poll(time.monotonic_ns()))
-
-    def _keep(self, frames: Iterable[Frame]) -> None:
+            frames = made(time.monotonic_ns())
+        except Exception as problem:
+            self._failed(problem)
+            return
         for frame in frames:
             self.concealed += frame.concealed
             self.dropped += len(self._frames) == _HELD
             self._frames.append(frame)
             self._arrived.set()
+        self._watch()
+
+    def _watch(self) -> None:
+        """Looks again when it may be time to go on without a packet.
+
+        A look that comes too early, because packets came meanwhile, is cheaper than another timer
+        for each of them.
+        """
+        due = self._incoming.due()
+        if due is None:
+            return
+        at = due / 1e9
+        if self._look is None or at < self._look.when():
+            if self._look is not None:
+                self._look.cancel()
+            self._look = self._loop.call_at(at, self._pass)
+
+    def _pass(self) -> None:
+        self._look = None
+        self._keep(self._incoming.poll)

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from server.transport.webrtc.rtp import Packet
+
 MS = 1_000_000
 LONGEST = 120 * MS
 """Nanoseconds that a gap is waited for at most."""
@@ -19,14 +21,6 @@ _HELD = 50
 """Packets that wait at most: a second of them."""
 _JUMP = 1_000
 """Packets by which a number may jump before it is taken for another stream's."""
-
-
-class Packet(NamedTuple):
-    """An RTP packet: its 16-bit ``sequence`` number, 32-bit ``timestamp``, and what it carries."""
-
-    sequence: int
-    timestamp: int
-    payload: bytes
 
 
 class Ordered(NamedTuple):
@@ -49,8 +43,8 @@ class Reorder:
     def push(self, packet: Packet, now: int) -> list[Ordered]:
         """Takes a packet; returns those whose turn it is."""
         if self._next is None:
-            self._next = packet.sequence
-        number = self._next + signed(packet.sequence - self._next, 16)
+            self._next = packet.sequence_number
+        number = self._next + signed(packet.sequence_number - self._next, 16)
         if abs(number - self._next) > _JUMP:
             self._held.clear()
             self._next = number

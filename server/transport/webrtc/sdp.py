@@ -63,12 +63,15 @@ def parse_offer(text: str) -> Offer:
     )
 
 
-def with_opus(answer: str) -> str:
-    """``answer``, saying how we want Opus sent: with what it needs to recover from losses."""
+def with_opus(answer: str, bitrate: int) -> str:
+    """``answer``, saying how we want Opus sent (RFC 7587 section 6.1): at ``bitrate`` bit/s at
+    most, with what it needs to recover from losses, and not at all while the caller is silent.
+    """
+    wanted = f"minptime=10;useinbandfec=1;usedtx=1;maxaveragebitrate={bitrate}"
     lines = answer.splitlines()
     for number, line in enumerate(lines):
         if found := _OPUS.match(line):
-            lines.insert(number + 1, f"a=fmtp:{found[1]} minptime=10;useinbandfec=1")
+            lines.insert(number + 1, f"a=fmtp:{found[1]} {wanted}")
             break
     return "\r\n".join(lines) + "\r\n"
 

@@ -1,0 +1,68 @@
+"""Where libopus is, and how its functions are called.
+
+An operator may name one; else it is the system's, else the one that PyAV carries.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from functools import cache
+from pathlib import Path
+
+import av
+
+RATES = (8_000, 12_000, 16_000, 24_000, 48_000)
+"""Hz that sound is coded from, and decoded to."""
+_SYSTEM = ("libopus.so.0", "libopus.0.dylib")
+
+
+class OpusError(Exception):
+    """What libopus refuses: a packet that is no Opus, a control that it does not have."""
+
+
+class LibraryMissing(Exception):
+    """There is no libopus; the message says what to do."""
+
+
+@cache
+def library(path: str = "") -> ctypes.CDLL:
+    """libopus, its functions declared; ``path`` is that of a library to take instead.
+
+    Raises:
+        LibraryMissing: it is not there.
+    """
+    carried = (Path(av.__file__).parent.parent / "av.libs").glob("libopus*")
+    names = [path] if path else [*_SYSTEM, *map(str, carried)]
+    found = next(filter(None, map(_loaded, names)), None)
+    if found is None:
+        where = f"{path} cannot be loaded" if path else "it is missing"
+        raise LibraryMissing(f"libopus: {where} (on Debian: apt install libopus0)")
+    _declare(found)
+    return found
+
+
+def _loaded(name: str) -> ctypes.CDLL | None:
+    """The library of that name; looking it up any other way starts a process."""
+    try:
+        return ctypes.CDLL(name)
+    except OSError:
+        return None
+
+
+def _declare(found: ctypes.CDLL) -> None:
+    state, sound = ctypes.c_void_p, ctypes.c_void_p
+    number, size, error = ctypes.c_int, ctypes.c_int32, ctypes.POINTER(ctypes.c_int)
+    try:
+        found.opus_decoder_create.restype = state
+        found.opus_decoder_create.argtypes = [size, number, error]
+        found.opus_decoder_destroy.argtypes = [state]
+        found.opus_decode_float.argtypes = [state, ctypes.c_char_p, size, sound, number, number]
+        found.opus_encoder_create.restype = state
+        found.opus_encoder_create.argtypes = [size, number, number, error]
+        found.opus_encoder_destroy.argtypes = [state]
+        found.opus_encode_float.argtypes = [state, sound, number, ctypes.c_char_p, size]
+        # Variadic: only what comes before the dots, or Apple's ARM64 puts the rest in the wrong
+        # place.
+        found.opus_encoder_ctl.argtypes = [state, number]
+    except AttributeError:
+        raise LibraryMissing("libopus: the library that was found is another one") from None
