@@ -16,6 +16,7 @@ USAGE = """\
 usage: parley COMMAND [options]
 
   parley serve           answer calls from browsers and programs; --help lists the settings
+  parley doctor          say what keeps callers from talking; takes the settings of serve
   parley talk            call a server from the terminal, with a microphone or a WAV file
   parley models fetch    download the default models, once; afterwards no network is needed
   parley models list     show which engines there are
@@ -67,6 +68,12 @@ def _serve(arguments: Sequence[str]) -> int:
     except (CannotListen, KeysProblem, EngineError) as problem:
         return _complain(problem, 1)
     return 0
+
+
+def _doctor(arguments: Sequence[str]) -> int:
+    from server.doctor import command
+
+    return command.main(arguments)
 
 
 def _talk(arguments: Sequence[str]) -> int:
@@ -165,6 +172,7 @@ def _complain(problem: Exception, status: int) -> int:
 
 _COMMANDS: dict[tuple[str, ...], Callable[[Sequence[str]], int]] = {
     ("serve",): _serve,
+    ("doctor",): _doctor,
     ("talk",): _talk,
     ("models", "fetch"): _fetch,
     ("models", "list"): _list,

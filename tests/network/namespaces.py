@@ -93,8 +93,10 @@ class Network:
     def _publish(self, port: str, address: str) -> None:
         outside, _, rest = port.partition(":")
         inside, _, protocol = rest.partition("/")
-        found = f"PREROUTING -d {PUBLIC} -p {protocol} --dport {outside}"
-        self.run("host", f"iptables -t nat -A {found} -j DNAT --to-destination {address}:{inside}")
+        found = f"-d {PUBLIC} -p {protocol} --dport {outside}"
+        to = f"-j DNAT --to-destination {address}:{inside}"
+        for chain in ("PREROUTING", "OUTPUT"):
+            self.run("host", f"iptables -t nat -A {chain} {found} {to}")
 
 
 @contextmanager

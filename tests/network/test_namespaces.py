@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import subprocess
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -19,12 +21,17 @@ from tests.browser.recording import RATE
 from tests.conftest import Tell
 from tests.network import namespaces
 from tests.network.namespaces import PUBLIC, URL, Network
-from tests.serving import Server
+from tests.serving import COMMAND, Server
 
 pytestmark = [pytest.mark.namespaces, pytest.mark.browser]
 
 FALLBACK = 5.0
 """Seconds from the tap to a call over WebSocket; twice as many on a machine that is busy."""
+
+FLAGS_OF_SERVE = (
+    *("--port", "8300", "--engine.name", "simulated"),
+    *("--webrtc.addresses", namespaces.PARLEY),  # the only ones of a container
+)
 
 
 @dataclass
@@ -32,8 +39,7 @@ class Place:
     """A network with Parley and coturn in it, both as deployed, and a browser behind the NAT."""
 
     network: Network
-    server: Server
-    folder: Path
+    environment: dict[str, str]
     turnserver: Path
     browser: Browser
 
@@ -50,19 +56,18 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
         namespaces.network() as network,
         sync_playwright() as playwright,
         Server(
-            *("--port", "8300", "--engine.name", "simulated"),
-            *("--webrtc.addresses", namespaces.PARLEY),
+            *FLAGS_OF_SERVE,
             log=folder / "log",
             environment=environment,
             under=network.within("host"),
-        ) as server,
+        ),
     ):
         browser = playwright.chromium.launch(
             executable_path=namespaces.chromium(network, folder),
             args=[*FLAGS, GRANTED],
             ignore_default_args=["--mute-audio"],
         )
-        yield Place(network, server, folder, turnserver, browser)
+        yield Place(network, environment, turnserver, browser)
 
 
 @pytest.fixture
@@ -113,6 +118,27 @@ def test_where_udp_is_blocked_a_caller_talks_through_coturn_over_tcp(
         caller.hang_up()
 
 
+def test_the_doctor_finds_that_coturn_relays_to_parley_and_what_certificate_is_not_trusted(
+    place: Place,
+) -> None:
+    with namespaces.coturn(place.network, place.turnserver):
+        ran = subprocess.run(
+            [*place.network.within("host"), COMMAND, "doctor", *FLAGS_OF_SERVE],
+            env=os.environ | place.environment,
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+    for kind in ("udp", "tcp"):
+        told = f"ok       TURN server    turn:{PUBLIC}:3478?transport={kind} relays to this server"
+        assert told in ran.stdout
+    assert f"turns:{PUBLIC}:5349?transport=tcp cannot be used" in ran.stdout
+    assert "certificate" in ran.stdout.rpartition("cannot be used")[2]
+    assert f"public address {PUBLIC}:8300 (UDP) answers" in ran.stdout
+    assert ran.returncode == 1
+
+
+@pytest.mark.full
 def test_where_udp_is_blocked_and_no_turn_server_answers_a_caller_talks_over_a_websocket(
     place: Place, caller: Caller, tell: Tell
 ) -> None:

@@ -119,12 +119,12 @@ const WORDINGS = {
   },
   media_blocked: {
     title: "Sound goes over WebSocket",
-    text: "This network lets no WebRTC sound through (UDP may be blocked). The call goes on over WebSocket, a little slower.",
+    text: "This network lets no WebRTC sound through (UDP may be blocked). The call goes on over WebSocket, a little slower. Whoever runs the server learns more from `parley doctor`.",
     severity: "notice",
   },
   media_unavailable: {
     title: "No sound can pass",
-    text: "WebRTC could not connect: UDP may be blocked between this browser and the server. The WebSocket transport may still work.",
+    text: "WebRTC could not connect: UDP may be blocked between this browser and the server. The WebSocket transport may still work, and `parley doctor` on the server says what is in the way.",
   },
   websocket_blocked: {
     title: "WebSocket does not get through",

@@ -1,0 +1,145 @@
+"""What a server needs of the machine itself: https, a clock, files, and models that are fast."""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+import datetime
+import os
+import resource
+import time
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+from cryptography import x509
+
+from engine import contract, registry
+from engine.contract import EngineError
+from server.doctor.finding import Finding
+from server.transport.addresses import is_loopback
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from engine.contract import Engine
+    from server.settings import ServerSettings
+
+_PATIENCE = 11.0
+"""Seconds for the engine to start and to answer."""
+_QUESTION = "What is the capital of France?"
+_WORDS = 24
+"""Tokens of the answer, at most."""
+_FAST, _SLOW = 2.0, 1.2
+"""Seconds of speech made in a second: enough for two callers; not enough for one."""
+_FILES = 1024
+"""Open files for the process and its first few hundred sessions."""
+_CLOCK_ERROR = 5
+"""What adjtimex(2) returns where nothing keeps the clock."""
+_SOON = datetime.timedelta(days=7)
+
+
+def secure_context(settings: ServerSettings) -> Finding:
+    """Whether browsers give a page that comes from here a microphone."""
+    what = "https"
+    if settings.tls_cert is not None:
+        try:
+            made = x509.load_pem_x509_certificate(settings.tls_cert.read_bytes())
+        except (OSError, ValueError):
+            text = f"tls_cert: {settings.tls_cert} cannot be read as a certificate"
+            return Finding("problem", what, text)
+        left = made.not_valid_after_utc - datetime.datetime.now(datetime.UTC)
+        if left < _SOON:
+            text = f"the certificate ends on {made.not_valid_after_utc:%Y-%m-%d}; renew it"
+            return Finding("problem" if left.total_seconds() < 0 else "warning", what, text)
+        return Finding("ok", what, f"the certificate holds for another {left.days} days")
+    if settings.tls != "off":
+        return Finding("ok", what, "self-signed: browsers warn of it once, then open microphones")
+    if is_loopback(settings.host):
+        return Finding("ok", what, "not needed: only this machine is served")
+    if settings.trusted_proxies:
+        return Finding("ok", what, "left to the proxy in front of the server")
+    text = "browsers on other machines open no microphone without it; see --tls self-signed"
+    return Finding("warning", what, text)
+
+
+def clock() -> Finding:
+    """Whether somebody keeps the clock right: certificates and TURN logins hold for a time."""
+    what = "clock"
+    libc = ctypes.CDLL(None)
+    ask = getattr(libc, "adjtimex", None) or getattr(libc, "ntp_adjtime", None)
+    now = time.strftime("%F %T %Z")
+    if ask is not None and ask(ctypes.create_string_buffer(1024)) == _CLOCK_ERROR:
+        return Finding("warning", what, f"{now}, which no time service keeps; see `timedatectl`")
+    return Finding("ok", what, now)
+
+
+def open_files(settings: ServerSettings) -> Finding:
+    """Whether the process may open a file for each session's socket."""
+    what = "open files"
+    limit, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = max(_FILES, 2 * (settings.capacity or 0) + 256)
+    if limit != resource.RLIM_INFINITY and limit < wanted:
+        text = f"{limit} at once, {wanted} are wanted; see `ulimit -n` (up to {most} here)"
+        return Finding("warning", what, text)
+    return Finding("ok", what, f"{limit} at once")
+
+
+async def engine(settings: ServerSettings, running: bool) -> Finding:
+    """Whether the models are here, and this machine fast enough for them: it answers a question."""
+    what = "speech engine"
+    if running:
+        return Finding("ok", what, "left alone: a server runs here; its /ready says how it is")
+    chosen = settings.engine
+    try:
+        apart = not settings.single_process
+        created = registry.create(chosen.name, chosen.plain(), own_process=apart)
+        async with asyncio.timeout(_PATIENCE), _started(created) as made:
+            if not made.info.can.text or made.info.replies == "by_itself":
+                return Finding("ok", what, f"{chosen.name} starts")
+            return _judged(*await _answer(made))
+    except EngineError as problem:
+        return Finding("problem", what, str(problem))
+    except TimeoutError:
+        text = f"{chosen.name} did not start and answer within {_PATIENCE:g} s; not measured"
+        return Finding("warning", what, text)
+
+
+def _judged(first: float, speed: float) -> Finding:
+    told = f"speaks after {first:.1f} s, {speed:.1f} times as fast as it is heard"
+    told += f" ({os.cpu_count()} cores)"
+    what = "speech engine"
+    if speed < _SLOW:
+        text = f"{told}: too slow; see --engine.llm.url and --engine.tts.url, or use more cores"
+        return Finding("problem", what, text)
+    if speed < _FAST:
+        return Finding("warning", what, f"{told}: enough for one caller, no more")
+    return Finding("ok", what, told)
+
+
+@asynccontextmanager
+async def _started(engine: Engine) -> AsyncIterator[Engine]:
+    try:
+        await engine.start()
+        yield engine
+    finally:
+        await engine.stop()
+
+
+async def _answer(engine: Engine) -> tuple[float, float]:
+    """Seconds to the first sound of an answer, and seconds of sound made in each one after."""
+    session = await engine.open()
+    question = contract.Message(role="user", parts=(contract.Text(_QUESTION),))
+    respond = contract.Respond("answer", 0, messages=(question,), max_tokens=_WORDS)
+    began = time.monotonic()
+    session.order(respond)
+    first = made = 0.0
+    async for event in session.events():
+        if isinstance(event, contract.ReplyAudio):
+            first = first or time.monotonic() - began
+            made += len(event.pcm) / engine.info.output_rate
+        elif isinstance(event, contract.ReplyEnded | contract.Closed):
+            break
+    taken = time.monotonic() - began
+    if not made:
+        raise EngineError("it answered without a sound; the server's log may say why")
+    return first, made / taken
