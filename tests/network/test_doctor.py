@@ -16,7 +16,7 @@ import pytest
 import structlog
 
 from server.cli import main
-from server.doctor import machine
+from server.doctor import machine, network
 from server.doctor.finding import Finding
 from server.settings import load
 from server.tls import self_signed
@@ -62,6 +62,12 @@ def line(lines: list[str], level: str, what: str) -> str:
     return found
 
 
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who will not answer is not waited for as long."""
+    monkeypatch.setattr(network, "_PATIENCE", 1.0)
+
+
 @contextmanager
 def silent() -> Iterator[int]:
     """A port that takes connections and packets and never says anything."""
@@ -90,7 +96,9 @@ def test_where_all_is_well_it_says_so(doctor: Doctor) -> None:
         assert what in whats
 
 
-def test_ports_that_are_taken_are_problems_with_their_settings(doctor: Doctor) -> None:
+def test_ports_that_are_taken_are_problems_with_their_settings(
+    doctor: Doctor, impatient: None
+) -> None:
     with silent() as taken:
         status, lines = doctor("--port", str(taken))
     assert status == 1
@@ -134,7 +142,9 @@ def test_a_name_that_nobody_knows_is_a_problem(doctor: Doctor) -> None:
     assert "webrtc.public_addresses: cannot find no.invalid" in line(lines, "problem", "UDP port")
 
 
-def test_turn_and_stun_servers_that_do_not_answer_are_told_each(doctor: Doctor) -> None:
+def test_turn_and_stun_servers_that_do_not_answer_are_told_each(
+    doctor: Doctor, impatient: None
+) -> None:
     with silent() as port:
         urls = [f"turn:127.0.0.1:{port}?transport={kind}" for kind in ("udp", "tcp")]
         servers = [{"urls": [*urls, f"stun:127.0.0.1:{port}"], "secret": "canary"}]

@@ -21,7 +21,9 @@ from server.transport.webrtc import port as port_module
 from server.transport.webrtc import stock
 from server.transport.webrtc.peer import Peer
 from server.transport.webrtc.port import MediaPort
+from server.transport.webrtc.routes import ADDRESSES
 from server.transport.webrtc.sdp import parse_offer
+from server.transport.webrtc.stock.reach import ice_of
 from server.webrtc_settings import Sound
 from tests.network.nat import nat
 
@@ -84,6 +86,11 @@ def media_port(addresses: Sequence[str] = LOOPBACK) -> Iterator[MediaPort]:
 def candidates(answer: str) -> set[tuple[str, int]]:
     lines = [line.split() for line in answer.splitlines() if line.startswith("a=candidate")]
     return {(words[4], int(words[5])) for words in lines}
+
+
+def attribute(sdp: str, name: str) -> str:
+    (first, *_) = (line for line in sdp.splitlines() if line.startswith(f"a={name}:"))
+    return first.partition(":")[2]
 
 
 async def ask(port: MediaPort, request: bytes, address: str = "127.0.0.1") -> bytes:
@@ -158,19 +165,33 @@ async def test_strangers_and_broken_packets_disturb_nobody() -> None:
         async with call(port) as now:
             check = stun.Message(stun.Method.BINDING, stun.Class.REQUEST)
             check.attributes["USERNAME"] = "none:none"
-            ufrag = next(
-                line.partition(":")[2]
-                for line in now.answer.splitlines()
-                if line.startswith("a=ice-ufrag")
-            )
             forged = stun.Message(stun.Method.BINDING, stun.Class.REQUEST)
-            forged.attributes["USERNAME"] = f"{ufrag}:none"
+            forged.attributes["USERNAME"] = f"{attribute(now.answer, 'ice-ufrag')}:none"
             forged.add_message_integrity(b"a guess")
             short = b"\x00\x01\x00\x08" + bytes(16) + b"\x00\x24\x00\x02\x00\x00\x00\x00"
             garbage = [secrets.token_bytes(size) for size in (1, 20, 200, 1400)]
             for datagram in (b"", short, bytes(check), bytes(forged), *garbage):
                 assert await ask(port, datagram) == b""
             await now.passes("still here")
+
+
+async def test_a_caller_who_moves_on_and_on_is_known_by_so_many_addresses_and_still_heard() -> None:
+    with media_port() as port:
+        async with call(port) as now:
+            own = now.caller.localDescription.sdp
+            users = (attribute(sdp, "ice-ufrag") for sdp in (now.answer, own))
+            check = stun.Message(stun.Method.BINDING, stun.Class.REQUEST)
+            check.attributes |= {"USERNAME": ":".join(users), "PRIORITY": 1, "ICE-CONTROLLING": 1}
+            check.add_message_integrity(attribute(now.answer, "ice-pwd").encode())
+            for _ in range(200):
+                with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as elsewhere:
+                    elsewhere.sendto(bytes(check), ("127.0.0.1", port.number))
+                    await asyncio.sleep(0)
+            await now.passes("still here")
+            known = ice_of(now.peer._connection)
+            assert len(known._remote_candidates) <= 64
+            assert len(known._check_list) <= 64
+            assert len(port.sockets[0]._routes._by_address) <= ADDRESSES
 
 
 async def test_what_the_stack_cannot_stand_ends_no_other_call(

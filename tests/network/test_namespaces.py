@@ -118,7 +118,7 @@ def test_where_udp_is_blocked_a_caller_talks_through_coturn_over_tcp(
         caller.hang_up()
 
 
-def test_the_doctor_finds_that_coturn_relays_to_parley_and_what_certificate_is_not_trusted(
+def test_the_doctor_finds_that_coturn_relays_to_parley_alone_and_needs_a_trusted_certificate(
     place: Place,
 ) -> None:
     with namespaces.coturn(place.network, place.turnserver):
@@ -136,6 +136,8 @@ def test_the_doctor_finds_that_coturn_relays_to_parley_and_what_certificate_is_n
     assert "certificate" in ran.stdout.rpartition("cannot be used")[2]
     assert f"public address {PUBLIC}:8300 (UDP) answers" in ran.stdout
     assert ran.returncode == 1
+    # It was asked to relay to another address first.
+    assert f"A peer IP {PUBLIC} denied" in place.turnserver.with_name("turn.log").read_text()
 
 
 @pytest.mark.full
