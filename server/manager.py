@@ -106,7 +106,7 @@ class Manager:
         """Ends every session and stops the engine."""
         self.draining = True
         await self._end_all("server_stopped")
-        await self._pacer.stop()
+        self._pacer.stop()
         if self._clock is not None:
             self._clock.cancel()
         await self.engine.stop()
@@ -189,6 +189,7 @@ class Manager:
             settings=SessionSettings(instructions=self._settings.instructions),
             expires_at=int(time.time() + self._longest),
             leg=leg,
+            frame=self._settings.webrtc.sound.packet_ms / 1000,
         )
 
     @property

@@ -1,8 +1,8 @@
 """The pacer: hands every frame of every call to its leg when it is due.
 
-One task serves all calls of the process. It sleeps until the earliest frame is due, sends all that
-are due then, and sleeps for good while nobody is spoken to. What is due is each playout's own
-decision (:class:`server.playout.Paced`); this is its clock.
+One timer serves all calls of the process. It waits until the earliest frame is due, and sends all
+that are due then; while nobody is spoken to there is none. What is due when is each playout's own
+decision (:class:`server.playout.Paced`), on a grid that all of them share; this is their clock.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from server.playout import Paced, Taken
 from server.transport.leg import Leg
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Line:
     """One caller's way out.
 
@@ -50,55 +50,77 @@ class Line:
 
 
 class Pacer:
-    """The process's pacing task and the lines it serves; ``metrics`` count how late frames are."""
+    """The lines that the process serves, by when they are due; ``metrics`` count how late frames
+    are.
+    """
 
     def __init__(self, metrics: Metrics) -> None:
         self._late = metrics.frame_late
         self._lines: set[Line] = set()
-        self._changed = asyncio.Event()
-        self._task: asyncio.Task[None] | None = None
+        self._idle: set[Line] = set()
+        self._due: dict[int, list[Line]] = {}
+        self._timer: asyncio.TimerHandle | None = None
 
     def add(self, line: Line) -> None:
         """Serves ``line`` from now on."""
         self._lines.add(line)
-        if self._task is None:
-            self._task = asyncio.get_running_loop().create_task(self._run(), name="pacer")
-        self.wake()
+        self._idle.add(line)
+        self.wake(line)
 
     def remove(self, line: Line) -> None:
         """Serves ``line`` no more."""
         self._lines.discard(line)
+        self._idle.discard(line)
 
-    def wake(self) -> None:
-        """Looks again: a playout may have something to hand out now."""
-        self._changed.set()
+    def wake(self, line: Line) -> None:
+        """Looks at ``line`` again: its playout may have something to hand out now.
 
-    async def stop(self) -> None:
-        """Ends the task."""
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
-            self._task = None
+        One that waits for its next frame has no need of it, and costs nothing.
+        """
+        if line in self._idle:
+            self._idle.remove(line)
+            self._put(line, 0)
+            self._arm()
 
-    def _serve(self, line: Line, now: int) -> int | None:
+    def stop(self) -> None:
+        """Serves nobody any more."""
+        self._lines.clear()
+        self._idle.clear()
+        self._due.clear()
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _put(self, line: Line, due: int) -> None:
+        self._due.setdefault(due, []).append(line)
+
+    def _arm(self) -> None:
+        """Sees to it that the earliest moment is not missed."""
+        if self._due:
+            at = min(self._due) / 1e9
+            if self._timer is not None and at < self._timer.when():
+                self._timer.cancel()
+                self._timer = None
+            if self._timer is None:
+                self._timer = asyncio.get_running_loop().call_at(at, self._serve_due)
+
+    def _serve_due(self) -> None:
+        self._timer = None
+        now = time.monotonic_ns()
+        for due in sorted(due for due in self._due if due <= now):
+            for line in self._due.pop(due, ()):
+                self._serve(line, now)
+        self._arm()
+
+    def _serve(self, line: Line, now: int) -> None:
+        if line not in self._lines:
+            return
         try:
-            return line.send_due(now, self._late)
+            due = line.send_due(now, self._late)
         except Exception as error:
             self._lines.discard(line)
             line.failed(error)
-            return None
-
-    async def _run(self) -> None:
-        while True:
-            self._changed.clear()
-            now = time.monotonic_ns()
-            dues = [due for line in tuple(self._lines) if (due := self._serve(line, now))]
-            if not dues:
-                await self._changed.wait()
-                continue
-            wait = max(0, min(dues) - time.monotonic_ns()) / 1e9
-            try:
-                async with asyncio.timeout(wait):
-                    await self._changed.wait()
-            except TimeoutError:
-                continue
+            return
+        if due is None:
+            self._idle.add(line)
+        else:
+            self._put(line, due)

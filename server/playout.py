@@ -21,6 +21,10 @@ from engine.contract import Samples
 
 FRAME = 0.02
 """Seconds per frame that a leg is sent."""
+GRID = 5_000_000
+"""Nanoseconds between the moments at which frames are due. A reply's phase starts at the latest of
+them, so its first frame waits for nothing, and frames of many calls are due together: each moment
+wakes the process once, however many are spoken to."""
 FADE = 0.020
 """Seconds over which sound is faded when it is held or cut: no click, and inaudible as delay."""
 
@@ -116,14 +120,14 @@ class _Sound:
 
 
 class Paced:
-    """Exact playout, a frame at a time, on a grid that starts with a reply's first sample.
+    """Exact playout, a frame at a time, with a phase that starts at a reply's first sample.
 
     Args:
         rate: Hz.
         frame: samples per frame.
         allowance: seconds between handing out and hearing (network, the client's buffers).
-        fill: whether silence is handed out between replies: one stream that never stops, on one
-            grid from its first frame.
+        fill: whether silence is handed out between replies: one stream that never stops, in one
+            phase from its first frame.
     """
 
     paced = True
@@ -219,14 +223,14 @@ class Paced:
             return None
         self._due += self._period
         if self._due <= now:
-            self._due = now + self._period
+            self._due = now - now % GRID + self._period
         return taken
 
     def wake(self, now: int) -> int | None:
-        """When the next frame is due, the grid starting anew at ``now`` if it had stopped."""
+        """When the next frame is due, the phase starting anew at ``now`` if it had stopped."""
         speaks = self._fill is not None or self._tail is not None or self._ready()
         if self._due is None and speaks:
-            self._due = now
+            self._due = now - now % GRID
         return self._due
 
     def _tail_frame(self) -> Taken | None:

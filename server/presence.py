@@ -115,7 +115,7 @@ class Presence:
     def wake(self) -> None:
         """Has the pacer look at what it carries of this session, if anything."""
         if self._line is not None:
-            self._pacer.wake()
+            self._pacer.wake(self._line)
 
     def lose(self) -> None:
         """The caller is lost, and may come back."""

@@ -15,7 +15,7 @@ from msgspec import Struct
 from engine.contract import EngineInfo
 from server.errors import ServiceError
 from server.happenings import Happening
-from server.playout import Playout
+from server.playout import FRAME, Playout
 from server.protocol.wire import Raw
 from server.requests import RequestError, SessionSettings
 from server.settings import Names
@@ -39,6 +39,8 @@ class Terms(Struct, frozen=True, kw_only=True):
     """Unix seconds at which the session ends by itself."""
     leg: bool = False
     """Its sound comes and goes by a leg, not in events."""
+    frame: float = FRAME
+    """Seconds of sound that the leg is handed at a time."""
 
 
 class Adapter(Protocol):

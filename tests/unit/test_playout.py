@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from server.playout import SECOND, Paced, Taken
+from server.playout import GRID, SECOND, Paced, Taken
 from server.unpaced import HandedOver
 
 RATE, FRAME = 24000, 480
@@ -103,10 +103,10 @@ def test_a_stall_is_not_followed_by_a_burst() -> None:
     late = 7 * PERIOD + 3
     assert playout.take(late)
     assert playout.take(late + 1) is None
-    assert playout.wake(late) == late + PERIOD
+    assert playout.wake(late) == late - late % GRID + PERIOD
 
 
-def test_the_grid_starts_with_the_reply_and_keeps_its_phase() -> None:
+def test_the_phase_starts_with_the_reply_on_the_grid_and_is_kept() -> None:
     playout = Paced(RATE, FRAME)
     assert playout.wake(5) is None
     speak(playout, "r", [FRAME * 3])
@@ -114,7 +114,8 @@ def test_the_grid_starts_with_the_reply_and_keeps_its_phase() -> None:
     dues = []
     while (due := playout.wake(start)) is not None and playout.take(due):
         dues.append(due)
-    assert dues == [start, start + PERIOD, start + 2 * PERIOD]
+    first = start - start % GRID
+    assert dues == [first, first + PERIOD, first + 2 * PERIOD]
 
 
 def test_half_a_frame_waits_for_the_other_half() -> None:
@@ -187,18 +188,19 @@ def test_a_stream_never_stops_and_counts_every_sample_of_its_time(
     start: int, waits: list[int], lengths: list[int]
 ) -> None:
     playout = Paced(RATE, FRAME, fill=True)
-    assert playout.wake(start) == start
+    first = start - start % GRID
+    assert playout.wake(start) == first
     now, counted, pushed, sounded = start, 0, 0, []
     for wait, length in zip_longest(waits, lengths, fillvalue=0):
         if length:
             playout.push("r", ramp(length, pushed), now)
             pushed += length
         taken = playout.take(now)
-        assert (taken is None) == (counted > FRAME * ((now - start) // PERIOD))
+        assert (taken is None) == (counted > FRAME * ((now - first) // PERIOD))
         if taken is not None:
             assert len(taken.pcm) == FRAME
             counted += FRAME + taken.lost
-            assert counted == FRAME * ((now - start) // PERIOD + 1)
+            assert counted == FRAME * ((now - first) // PERIOD + 1)
             assert playout.take(now) is None, "a late frame never makes a burst"
             assert taken.silent == (taken.reply is None)
             assert not (taken.silent and taken.pcm.any())
@@ -206,7 +208,7 @@ def test_a_stream_never_stops_and_counts_every_sample_of_its_time(
         due = playout.wake(now)
         assert due is not None
         assert due > now
-        assert (due - start) % PERIOD == 0, "the grid is that of its first frame"
+        assert (due - first) % PERIOD == 0, "the phase is that of its first frame"
         now += wait
     said = np.concatenate([*sounded, np.zeros(0, np.float32)])
     assert np.array_equal(said, ramp(len(said)))

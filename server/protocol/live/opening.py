@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import UNSET, Struct
 
 from engine.contract import TurnDetection
-from server.playout import FRAME, Paced, Playout
+from server.playout import Paced, Playout
 from server.protocol.live.adapter import LiveAdapter
 from server.protocol.live.config import (
     Audio,
@@ -52,7 +52,7 @@ class Opening(Struct, frozen=True):
         info = self.terms.info
         if info.tick is not None and not self.terms.leg:
             return Streamed()
-        seconds = FRAME if self.terms.leg else SOCKET_FRAME
+        seconds = self.terms.frame if self.terms.leg else SOCKET_FRAME
         return Paced(info.output_rate, round(seconds * info.output_rate), fill=True)
 
     def adapter(self, session: Session) -> LiveAdapter:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from msgspec import Struct
 
-from server.playout import FRAME, Paced, Playout
+from server.playout import Paced, Playout
 from server.protocol.names import LocalNames
 from server.protocol.realtime import effect
 from server.protocol.realtime.adapter import RealtimeAdapter
@@ -40,7 +40,8 @@ class Opening(Struct, frozen=True):
     def playout(self) -> Playout:
         """See ``Opening``: without a leg a client takes sound as it is made, and plays it."""
         rate = self.terms.info.output_rate
-        return Paced(rate, round(FRAME * rate)) if self.terms.leg else HandedOver(rate)
+        frame = round(self.terms.frame * rate)
+        return Paced(rate, frame) if self.terms.leg else HandedOver(rate)
 
     def adapter(self, session: Session) -> RealtimeAdapter:
         """See ``Opening``."""
