@@ -15,6 +15,7 @@ from typing import TypeAlias
 
 from engine.audio.resample import Resampler
 from server.audience import Audience, Subscriber
+from server.happenings import Happening, KeyPressed
 from server.pacer import Line, Pacer
 from server.playout import Paced, Playout
 from server.record import Record
@@ -38,6 +39,7 @@ class Presence:
         record: takes note.
         live: whether its sound is one stream, which waits for nobody.
         failed: is told what went wrong.
+        tell: hears of the keys that the caller presses.
     """
 
     def __init__(
@@ -51,6 +53,7 @@ class Presence:
         *,
         live: bool,
         failed: Callable[[Exception], None],
+        tell: Callable[[Happening], None],
     ) -> None:
         self.lost_at: int | None = None
         """When (ns, monotonic) the caller was lost, while that is so."""
@@ -63,6 +66,7 @@ class Presence:
         self._clocked = session.info.tick is not None
         self._rewinds = not live and not self._clocked
         self._failed = failed
+        self._tell = tell
         self.worked = False
         """Whether a connection of the caller's has worked so far."""
         self._tenure: Tenure | None = None
@@ -159,6 +163,8 @@ class Presence:
         resampler = Resampler(leg.input_rate, self._session.info.input_rate)
         async for frame in leg.frames():
             self._session.hear(resampler.push(frame.pcm))
+            if frame.pressed:
+                self._tell(KeyPressed(key=frame.pressed, at=int(time.time())))
 
     def _report(self, task: asyncio.Task[None]) -> None:
         if not task.cancelled() and isinstance(error := task.exception(), Exception):

@@ -111,8 +111,7 @@ class Stay:
             now=self._began,
         )
         self._adapter = opening.adapter(self.session)
-        handed_over = not playout.paced and info.tick is None
-        self.audience = Audience(self._adapter, Missed(sound=handed_over))
+        self.audience = Audience(self._adapter, Missed(sound=not (playout.paced or info.tick)))
         self._presence = Presence(
             self.session,
             playout,
@@ -122,6 +121,7 @@ class Stay:
             self._record,
             live=self.live,
             failed=self._fail,
+            tell=self._tell,
         )
 
     def start(self, done: Callable[[Stay, str], None]) -> None:

@@ -18,11 +18,13 @@ from engine.contract import Samples
 class Frame:
     """Sound from the caller, mono at the leg's input rate.
 
-    ``concealed`` samples of it were made up for lost packets.
+    ``concealed`` samples of it were made up for lost packets. ``pressed`` are the keys of a
+    telephone (0-9, A-D, * or #) that the caller pressed meanwhile.
     """
 
     pcm: Samples
     concealed: int = 0
+    pressed: str = ""
 
 
 class Leg(Protocol):

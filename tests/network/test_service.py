@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from server.audience import SUBSCRIBERS
 from server.manager import Manager
 from server.transport import socket
 from server.transport.webrtc import stock
+from server.transport.webrtc.rtp import Packet, serialize
 from tests.service import service
 
 
@@ -159,6 +161,30 @@ async def test_a_call_has_a_place_an_answer_and_an_end() -> None:
         assert (await now.caller.post(f"{location}/hangup")).status == 200
         assert now.manager.sessions == 0
         await caller.connection.close()
+
+
+async def test_a_key_that_a_caller_presses_is_told_once() -> None:
+    async with service() as now:
+        caller = Caller()
+        response = await now.caller.post(
+            "/v1/realtime/calls",
+            headers={"Content-Type": "application/sdp"},
+            data=await caller.offer(),
+        )
+        answer = await response.text()
+        kind = int(re.findall(r"a=rtpmap:(\d+) telephone-event/48000", answer)[0])
+        await caller.answer(answer)
+        await caller.of_type("session.created")
+        sender: Any = caller.connection.getTransceivers()[0].sender
+        for sequence_number, payload in enumerate(
+            (b"\x0b\x0a\x03\xc0", *3 * [b"\x0b\x8a\x07\x80"])
+        ):
+            key = Packet(30_000 + sequence_number, 960, payload, kind, sender._ssrc + 1)
+            await sender.transport._send_rtp(serialize(key))
+        pressed = await caller.of_type("input_audio_buffer.dtmf_event_received")
+        assert pressed["event"] == "#"
+        await caller.connection.close()
+        await gone(now.manager)
 
 
 async def test_a_call_hung_up_before_it_connects_leaves_at_once() -> None:

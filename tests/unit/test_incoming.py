@@ -94,6 +94,15 @@ def test_one_lost_packet_is_taken_from_the_next_and_delays_nothing() -> None:
     assert [frame.concealed for frame in line.frames] == [0, 0, FRAME, 0, 0]
 
 
+def test_a_packet_without_sound_is_no_loss() -> None:
+    line = Line()
+    line.send(0, 0)
+    line.frames += line.incoming.skip(Packet(1, 0, b"key"), STEP)
+    line.send(2, 2 * STEP)
+    assert line.heard[::FRAME].tolist() == [1, 0, 3]
+    assert line.incoming.lost == 0
+
+
 def test_a_burst_of_losses_is_made_up_for_a_tenth_of_a_second_and_then_silent() -> None:
     line = Line()
     for number in (0, 11):

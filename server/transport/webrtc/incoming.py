@@ -79,6 +79,10 @@ class Incoming:
         self.received += 1
         return self._decoded(self._reorder.push(packet, now), now)
 
+    def skip(self, packet: Packet, now: int) -> list[Frame]:
+        """Takes a packet of the same stream that holds no sound; returns what it completes."""
+        return self._decoded(self._reorder.push(packet._replace(payload=b""), now), now)
+
     def due(self) -> int | None:
         """When :meth:`poll` has something to do, unless a packet comes before; None: never."""
         gap = self._reorder.due()
@@ -107,6 +111,8 @@ class Incoming:
 
     def _sound(self, packet: Packet, lost: int, now: int) -> list[Frame]:
         at = packet.timestamp
+        if not packet.payload:
+            return []
         if self._expected is None:
             self._expected, self._arrives = at, now
         missing = signed(at - self._expected, 32) // self._unit

@@ -40,7 +40,8 @@ _SILENCE = 8.0
 consent every 4 to 6 s (RFC 7675 section 5.1), and sends reports more often than that."""
 _CLOSING = 3.0
 
-_OPUS = [codec for codec in get_capabilities("audio").codecs if codec.mimeType == "audio/opus"]
+_CODECS = {codec.mimeType: codec for codec in get_capabilities("audio").codecs}
+_TAKEN = [_CODECS[name] for name in ("audio/opus", "audio/telephone-event")]
 
 log = structlog.get_logger(__name__)
 
@@ -102,7 +103,7 @@ class Peer:
         connection = self._connection
         connection.on("datachannel", self._on_channel)
         connection.on("connectionstatechange", self._on_state)
-        connection.getTransceivers()[0].setCodecPreferences(_OPUS)
+        connection.getTransceivers()[0].setCodecPreferences(_TAKEN)
         try:
             await connection.setRemoteDescription(RTCSessionDescription(self._offer.sdp, "offer"))
         except Exception as problem:  # the stack's parser raises whatever its line happens to
@@ -172,6 +173,8 @@ class Peer:
         self._on_heard()
         if coded == "opus":
             self._receiver.take(packet)
+        else:
+            self._receiver.press(packet)
 
     def _on_channel(self, channel: RTCDataChannel) -> None:
         self.events.attach(channel, self._check_connected)

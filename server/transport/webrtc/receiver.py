@@ -14,13 +14,16 @@ from collections import deque
 from functools import partial
 from typing import TYPE_CHECKING
 
+import numpy as np
+
+from server.transport.leg import Frame
 from server.transport.webrtc.incoming import Incoming
 from server.transport.webrtc.opus import OpusDecoder
+from server.transport.webrtc.telephone_events import TelephoneEvents
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
-    from server.transport.leg import Frame
     from server.transport.webrtc.rtp import Packet
 
 _HELD = 100
@@ -41,6 +44,7 @@ class Receiver:
         self._failed = failed
         self._decoder = OpusDecoder(rate, library)
         self._incoming = Incoming(self._decoder)
+        self._keys = TelephoneEvents()
         self._frames: deque[Frame] = deque(maxlen=_HELD)
         self._arrived = asyncio.Event()
         self._loop = asyncio.get_running_loop()
@@ -50,11 +54,21 @@ class Receiver:
         """Samples made up for lost ones."""
         self.dropped = 0
         """Frames pushed out because the reader was late."""
+        self.pressed = 0
+        """Keys."""
 
     def take(self, packet: Packet) -> None:
         """Takes a packet as it comes from the network."""
         if not self._over and packet.payload:
             self._keep(partial(self._incoming.push, packet))
+
+    def press(self, packet: Packet) -> None:
+        """Takes a packet of a key that is pressed."""
+        if not self._over:
+            self._keep(partial(self._incoming.skip, packet))
+            if key := self._keys.push(packet):
+                self.pressed += 1
+                self._add(Frame(np.zeros(0, np.float32), pressed=key))
 
     async def frames(self) -> AsyncIterator[Frame]:
         """The sound as it comes, until :meth:`end`."""
@@ -81,6 +95,7 @@ class Receiver:
             "late_in": self._incoming.late,
             "concealed_in": self.concealed,
             "dropped_in": self.dropped,
+            "keys_in": self.pressed,
         }
 
     def _keep(self, made: Callable[[int], list[Frame]]) -> None:
@@ -92,10 +107,13 @@ class Receiver:
             return
         for frame in frames:
             self.concealed += frame.concealed
-            self.dropped += len(self._frames) == _HELD
-            self._frames.append(frame)
-            self._arrived.set()
+            self._add(frame)
         self._watch()
+
+    def _add(self, frame: Frame) -> None:
+        self.dropped += len(self._frames) == _HELD
+        self._frames.append(frame)
+        self._arrived.set()
 
     def _watch(self) -> None:
         """Looks again when it may be time to go on without a packet.

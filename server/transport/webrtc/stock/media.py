@@ -3,7 +3,7 @@
 aiortc's receiver holds packets for 80 ms, after one loss for 280, and decodes them in a thread of
 each call; and a queue, two tasks and an object of a dozen fields for each packet, both ways, cost
 several times what is done with it. So sound goes from and to the socket by itself; RTCP remains
-aiortc's.
+aiortc's, and what it knows no codec for, the keys of a telephone, is taken here too.
 
 A dead peer is noticed by aiortc after 30 s. Here only authenticated packets count as heard (SRTP,
 SRTCP, SCTP over DTLS, and ICE checks with a valid integrity), so that a stranger who knows the port
@@ -18,7 +18,9 @@ from random import randrange
 from typing import TYPE_CHECKING, Any
 
 import pylibsrtp
+from aiortc.codecs import CODECS
 from aiortc.mediastreams import MediaStreamError, MediaStreamTrack
+from aiortc.rtcrtpparameters import RTCRtpCodecParameters
 from aiortc.rtcrtpreceiver import StreamStatistics
 from aiortc.rtp import RtcpRrPacket, RtcpSrPacket
 
@@ -36,6 +38,11 @@ _CLOCK = 48_000
 """Timestamps per second, of Opus (RFC 7587 section 4.1)."""
 _STREAMS = 8
 """Streams of one track that are told apart: a sender that restarts begins another."""
+
+CODECS["audio"] += [
+    RTCRtpCodecParameters("audio/telephone-event", clockRate=rate, channels=1, payloadType=kind)
+    for rate, kind in ((_CLOCK, 110), (8_000, 126))
+]
 
 
 def when_heard(connection: RTCPeerConnection, heard: Callable[[], None]) -> None:
