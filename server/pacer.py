@@ -73,13 +73,13 @@ class Pacer:
         self._idle.discard(line)
 
     def wake(self, line: Line) -> None:
-        """Looks at ``line`` again: its playout may have something to hand out now.
+        """Looks at ``line`` again: its playout may have something to hand out, which leaves now.
 
         One that waits for its next frame has no need of it, and costs nothing.
         """
         if line in self._idle:
             self._idle.remove(line)
-            self._put(line, 0)
+            self._serve(line, time.monotonic_ns())
             self._arm()
 
     def stop(self) -> None:
@@ -89,9 +89,6 @@ class Pacer:
         self._due.clear()
         if self._timer is not None:
             self._timer.cancel()
-
-    def _put(self, line: Line, due: int) -> None:
-        self._due.setdefault(due, []).append(line)
 
     def _arm(self) -> None:
         """Sees to it that the earliest moment is not missed."""
@@ -120,7 +117,7 @@ class Pacer:
             self._lines.discard(line)
             line.failed(error)
             return
-        if due is None:
+        if due is not None:
+            self._due.setdefault(due, []).append(line)
+        elif line in self._lines:  # It may have ended with what it sent.
             self._idle.add(line)
-        else:
-            self._put(line, due)

@@ -116,7 +116,7 @@ async def test_frames_of_many_calls_are_due_together(monkeypatch: pytest.MonkeyP
     for ear in ears:
         await ear.heard()
     pacer.stop()
-    assert wakes < 140, "with a moment for each of 200 frames there were 220"
+    assert wakes < 120, "with a moment for each of 200 frames there were 180 and more"
 
 
 async def test_a_line_that_was_removed_is_served_no_more() -> None:
