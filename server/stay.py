@@ -93,6 +93,7 @@ class Stay:
         self._tasks: list[asyncio.Task[None]] = []
         self._inbox: deque[tuple[Raw, Subscriber]] = deque()
         self._asking: tuple[Subscriber, ...] = ()
+        self._going_on: asyncio.Handle | None = None
         self._roomy = asyncio.Event()
         self._roomy.set()
         self._settled: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -175,14 +176,7 @@ class Stay:
         Reading no further event until then slows a client down to what the engine takes, and to
         the sound that its caller may send.
         """
-        while not self._caught_up():
-            if self.session.room > TICK * self.session.info.input_rate and not self._inbox:
-                await asyncio.sleep(0)  # It takes more at once; others have their turn.
-                continue
-            self._roomy.clear()
-            await self._roomy.wait()
-            if self.session.ended:
-                return
+        await self._roomy.wait()
         if debt := self._debt():
             await asyncio.wait({self._ended}, timeout=debt)
 
@@ -219,14 +213,8 @@ class Stay:
 
         ``now`` is in nanoseconds of the monotonic clock.
         """
-        try:
-            if self._roomy.is_set():
-                self.session.tick(now)
-                self._presence.wake()
-            else:
-                self._take_inbox()
-        except Exception as error:
-            self._fail(error)
+        if self._going_on is None:
+            self._take_inbox()
         self._debt()
         if self._ended.done():
             return
@@ -283,37 +271,49 @@ class Stay:
         await self.end(reason)
 
     def _take_inbox(self) -> None:
-        """Takes clients' events in order, each after what it depends on was answered."""
+        """Takes what clients sent, as far as that goes now, and goes on by itself where it can."""
+        if self._going_on is not None:
+            self._going_on.cancel()
+            self._going_on = None
+        try:
+            caught_up = self._take()
+        except Exception as error:
+            self._fail(error)
+            return
+        if caught_up:
+            self._roomy.set()
+        else:
+            self._roomy.clear()
+            room = self.session.room
+            if not self._inbox and room > TICK * self.session.info.input_rate:
+                # The engine takes more at once; others have their turn before.
+                self._going_on = asyncio.get_running_loop().call_soon(self._take_inbox)
+        self._presence.wake()
+
+    def _take(self) -> bool:
+        """Takes clients' events in order, each after what it depends on was answered.
+
+        Returns whether all were taken, and all their sound was heard.
+        """
         now = time.monotonic_ns()
         self.session.tick(now)
         if not self.session.waiting:
             self._answered = now
-        while self._inbox and self._adapter.pump():
+        heard = self._adapter.pump()
+        while self._inbox and heard and not self.session.ended:
             if self.session.waiting and now - self._answered < PATIENCE:
                 break
             raw, sender = self._inbox.popleft()
             self._asking = (sender,)
-            if self.session.ended:
-                return
-            try:
-                answers = self._adapter.receive(raw, self.audience.place(sender))
-            except Exception as error:
-                self._fail(error)
-                return
+            answers = self._adapter.receive(raw, self.audience.place(sender))
             self.audience.tell(answers, [sender])
-        if self._caught_up():
-            self._roomy.set()
-        else:
-            self._roomy.clear()
-        self._presence.wake()
+            heard = self._adapter.pump()
+        return self.session.ended or (heard and not self._inbox)
 
     def _debt(self) -> float:
         """Seconds until the caller has paid for the sound heard; that of a call cannot wait."""
         debt = self._place.heard(self.session.heard, time.monotonic_ns())
         return 0.0 if self._leg else debt
-
-    def _caught_up(self) -> bool:
-        return not self._inbox and self._adapter.pump()
 
     def _tell(self, happening: Happening) -> None:
         """Renders a happening once and sends it to everybody; a refusal only to who asked.

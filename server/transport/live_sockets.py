@@ -24,6 +24,7 @@ from server.protocol.live.opening import wanted
 from server.protocol.wire import decode
 from server.requests import RequestError
 from server.transport import returning
+from server.transport.direct import DirectSocket
 from server.transport.models import asked_model
 from server.transport.socket import refuse, serve, upgrade
 
@@ -50,9 +51,9 @@ class LiveSockets:
         self._manager = manager
         self._settings = settings
         self._metrics = metrics
-        self._unstarted: set[web.WebSocketResponse] = set()
+        self._unstarted: set[DirectSocket] = set()
 
-    async def start(self, request: web.Request) -> web.WebSocketResponse:
+    async def start(self, request: web.Request) -> DirectSocket:
         """Upgrades, and serves the session that the client starts, to its end.
 
         Raises:
@@ -74,7 +75,7 @@ class LiveSockets:
             await serve(ws, stay, self._metrics)
         return ws
 
-    async def attach(self, request: web.Request) -> web.WebSocketResponse:
+    async def attach(self, request: web.Request) -> DirectSocket:
         """Upgrades, and lets the client watch and steer a session until it or the socket ends.
 
         Raises:
@@ -93,9 +94,7 @@ class LiveSockets:
         closing = (ws.close(code=WSCloseCode.GOING_AWAY) for ws in tuple(self._unstarted))
         await asyncio.gather(*closing)
 
-    async def _back(
-        self, request: web.Request, shown: str, caller: Caller
-    ) -> web.WebSocketResponse:
+    async def _back(self, request: web.Request, shown: str, caller: Caller) -> DirectSocket:
         """Serves the session that the client comes back to: it has started."""
         try:
             stay = self._manager.back(shown, caller, live=True, leg=False)
@@ -107,9 +106,7 @@ class LiveSockets:
         await serve(ws, stay, self._metrics, after=returning.after(request))
         return ws
 
-    async def _started(
-        self, ws: web.WebSocketResponse, ticket: Ticket, caller: Caller
-    ) -> Stay | None:
+    async def _started(self, ws: DirectSocket, ticket: Ticket, caller: Caller) -> Stay | None:
         """The session that the client starts; None if it does not, in time or at all."""
         for _ in range(STARTS):
             try:

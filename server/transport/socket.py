@@ -23,6 +23,7 @@ from server.protocol.wire import MAX_EVENT
 from server.requests import RequestError
 from server.resume import HEADER, event_of
 from server.transport import returning
+from server.transport.direct import DirectSocket
 
 if TYPE_CHECKING:
     from server.errors import ServiceError
@@ -63,19 +64,22 @@ log = structlog.get_logger(__name__)
 
 
 class SocketSubscriber:
-    """The writing half of one socket."""
+    """The writing half of one socket: what cannot leave at once is queued."""
 
-    def __init__(self, metrics: Metrics) -> None:
+    def __init__(self, ws: DirectSocket, metrics: Metrics) -> None:
+        self._ws = ws
         self._metrics = metrics
         self._queue: deque[str] = deque()
         self._bytes = 0
         self._changed = asyncio.Event()
         self._finished = False
         self.overrun = asyncio.Event()
-        """Set when the client did not read; nothing more is queued then."""
+        """Set when the client did not read; nothing more is sent then."""
 
     def send(self, text: str) -> None:
-        """Queues an event. Never blocks."""
+        """Sends an event. Never blocks."""
+        if not self._queue and self._ws.send_now(text):
+            return
         if self.overrun.is_set():
             return
         if len(self._queue) >= _QUEUED_EVENTS or self._bytes + len(text) > _QUEUED_BYTES:
@@ -92,22 +96,90 @@ class SocketSubscriber:
         self._finished = True
         self._changed.set()
 
-    async def write(self, ws: web.WebSocketResponse) -> None:
+    async def write(self) -> None:
         """Sends what is queued, in order, until :meth:`finish` or the socket is gone."""
         with suppress(ConnectionError):
             while True:
                 while self._queue:
                     text = self._queue.popleft()
                     self._bytes -= len(text)
-                    await ws.send_str(text)
+                    await self._ws.send_str(text)
                 if self._finished:
                     return
                 self._changed.clear()
                 await self._changed.wait()
 
 
+class SocketReader:
+    """The reading half of one socket: what cannot be taken at once waits to be received."""
+
+    def __init__(self, ws: DirectSocket, stay: Stay, subscriber: SocketSubscriber) -> None:
+        self._ws = ws
+        self._stay = stay
+        self._subscriber = subscriber
+        self._free_at = 0.0
+
+    def take(self, text: bytes) -> bool:
+        """Takes an event in the turn that read it; False: something has to be waited for.
+
+        One client gets half of the loop's time at most: thousands of events may come at once.
+        """
+        now = time.monotonic()
+        if self._free_at - now > _HELD or len(text) > MAX_EVENT:
+            return False
+        if not self._stay.reads_on:
+            return False
+        self._stay.receive(text, self._subscriber)
+        self._free_at = max(self._free_at, now) + 2 * (time.monotonic() - now)
+        return True
+
+    async def read(self) -> str:
+        """Takes all other events; returns why no more come."""
+        self._ws.take = self.take
+        held = 0.0
+        while True:
+            message = await self._ws.receive()
+            while not (self._stay.reads_on or await self._caught_up()):
+                if self._is_gone():
+                    return "peer_lost"
+            began = time.monotonic()
+            if message.type is WSMsgType.BINARY:
+                why = "expected a text frame, got a binary one"
+                self._stay.refuse(self._subscriber, RequestError("invalid_event", why))
+            elif message.type is not WSMsgType.TEXT:
+                # Without a close frame it was not the client who ended the connection.
+                return _ENDS.get(message.type, "peer_lost")
+            elif len(message.data) <= MAX_EVENT:
+                self._stay.receive(message.data, self._subscriber)
+            else:
+                event = await asyncio.to_thread(self._stay.unpack, message.data)
+                self._stay.receive(event, self._subscriber)
+            held += time.monotonic() - began
+            if held > _HELD:
+                held = 0.0
+                await asyncio.sleep(0)  # Others have their turn.
+
+    async def _caught_up(self) -> bool:
+        """Waits a little until everything was heard, and says whether it was."""
+        try:
+            async with asyncio.timeout(_LOOK):
+                await self._stay.wait_for_room()
+        except TimeoutError:
+            return False
+        return True
+
+    def _is_gone(self) -> bool:
+        """Whether the client closed its end. While it is not read, only the kernel knows."""
+        sock = self._ws.get_extra_info("socket")
+        try:
+            state = sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1)[0]
+        except (AttributeError, OSError):  # closed on our side, or a kernel that does not tell
+            return sock is None or sock.fileno() < 0
+        return bool(state != _ESTABLISHED)
+
+
 async def serve(
-    ws: web.WebSocketResponse,
+    ws: DirectSocket,
     stay: Stay,
     metrics: Metrics,
     place: Place = "client",
@@ -119,9 +191,9 @@ async def serve(
     is. ``after`` is the last event that a client who comes back has.
     """
     structlog.contextvars.bind_contextvars(session=stay.id)
-    subscriber = SocketSubscriber(metrics)
-    writing = asyncio.create_task(subscriber.write(ws))
-    reading = asyncio.create_task(_read(ws, stay, subscriber))
+    subscriber = SocketSubscriber(ws, metrics)
+    writing = asyncio.create_task(subscriber.write())
+    reading = asyncio.create_task(SocketReader(ws, stay, subscriber).read())
     ending = asyncio.create_task(stay.ended())
     overrun = asyncio.create_task(subscriber.overrun.wait())
     reason, code = "peer_lost", WSCloseCode.OK
@@ -149,6 +221,7 @@ async def serve(
             read, _ = await asyncio.wait({reading}, timeout=_CLOSE)
             reason = reading.result() if read else "peer_lost"
     finally:
+        ws.take = None
         stay.audience.leave(subscriber)
         for task in (writing, reading, ending, overrun):
             task.cancel()
@@ -158,64 +231,13 @@ async def serve(
     await ws.close(code=code, drain=False)
 
 
-async def _read(ws: web.WebSocketResponse, stay: Stay, subscriber: SocketSubscriber) -> str:
-    """Takes the client's events; returns why no more come."""
-    held = 0.0
-    while True:
-        message = await ws.receive()
-        began = time.monotonic()
-        if message.type is WSMsgType.TEXT:
-            data = message.data
-            if len(data) > MAX_EVENT:
-                data = await asyncio.to_thread(stay.unpack, data)
-            stay.receive(data, subscriber)
-            while not (stay.reads_on or await _caught_up(stay)):
-                if _is_gone(ws):
-                    return "peer_lost"
-        elif message.type is WSMsgType.BINARY:
-            why = "expected a text frame, got a binary one"
-            stay.refuse(subscriber, RequestError("invalid_event", why))
-        else:
-            # Without a close frame it was not the client who ended the connection.
-            return _ENDS.get(message.type, "peer_lost")
-        held += time.monotonic() - began
-        if held > _HELD:
-            held = 0.0
-            await asyncio.sleep(0)  # Thousands may have come at once; others have their turn.
-
-
-async def _caught_up(stay: Stay) -> bool:
-    """Waits a little until everything was heard, and says whether it was."""
-    try:
-        async with asyncio.timeout(_LOOK):
-            await stay.wait_for_room()
-    except TimeoutError:
-        return False
-    return True
-
-
-def _is_gone(ws: web.WebSocketResponse) -> bool:
-    """Whether the client closed its end. While its socket is not read, only the kernel knows."""
-    sock = ws.get_extra_info("socket")
-    try:
-        return bool(sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1)[0] != _ESTABLISHED)
-    except (AttributeError, OSError):  # closed on our side, or a kernel that does not tell
-        return sock is None or sock.fileno() < 0
-
-
-async def upgrade(request: web.Request, token: str = "") -> web.WebSocketResponse:
+async def upgrade(request: web.Request, token: str = "") -> DirectSocket:
     """The request's socket; ``token`` leads its client back to the session, and is told with it.
 
     Raises:
         ServiceError: it asks for none.
     """
-    ws = web.WebSocketResponse(
-        protocols=("realtime",),
-        max_msg_size=MAX_MESSAGE,
-        compress=False,
-        timeout=_CLOSE,
-        decode_text=False,
-    )
+    ws = DirectSocket(("realtime",), most=MAX_MESSAGE, timeout=_CLOSE)
     if not ws.can_prepare(request):
         raise bad_request("upgrade_required", "expected a WebSocket upgrade", status=426)
     if token:
@@ -237,7 +259,7 @@ def _keep_alive(sock: socket.socket) -> None:
             sock.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
 
 
-async def refuse(ws: web.WebSocketResponse, text: str, error: ServiceError) -> None:
+async def refuse(ws: DirectSocket, text: str, error: ServiceError) -> None:
     """Sends ``text``, an event that tells of ``error``, and closes.
 
     Browsers are not shown the status of a refused upgrade; an event they can read. Clients try

@@ -13,6 +13,7 @@ from server.protocol.event import encode
 from server.protocol.realtime.events import refusal
 from server.protocol.realtime.opening import wanted
 from server.transport import returning
+from server.transport.direct import DirectSocket
 from server.transport.models import asked_model
 from server.transport.socket import refuse, serve, upgrade
 
@@ -33,7 +34,7 @@ class RealtimeSockets:
         self._settings = settings
         self._metrics = metrics
 
-    async def handle(self, request: web.Request) -> web.WebSocketResponse:
+    async def handle(self, request: web.Request) -> DirectSocket:
         """Upgrades, and serves the session to its end.
 
         Raises:
@@ -64,7 +65,7 @@ class RealtimeSockets:
         await serve(ws, stay, self._metrics)
         return ws
 
-    async def _back(self, request: web.Request, shown: str) -> web.WebSocketResponse:
+    async def _back(self, request: web.Request, shown: str) -> DirectSocket:
         """Serves the session that the client comes back to."""
         try:
             stay = self._manager.back(shown, request[CALLER], live=False, leg=False)

@@ -1,0 +1,121 @@
+"""A WebSocket whose texts are taken in the turn of the event loop in which they were read.
+
+A queue and a task between a socket and its session cost more than all that a frame of sound needs
+besides. So a text goes from aiohttp's parser straight to whoever takes texts, and an event straight
+to the transport. The queue and :meth:`receive` remain for everything else: what cannot be taken
+now, control frames, errors, and the end.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Literal
+
+from aiohttp import WSMsgType, web
+from aiohttp._websocket.reader import WebSocketDataQueue
+from aiohttp.http import WebSocketReader
+
+if TYPE_CHECKING:
+    import asyncio
+
+    from aiohttp.http import WebSocketWriter, WSMessage
+    from aiohttp.http_websocket import WSMessageNoDecodeText, WSMessageTextBytes
+
+    Message = WSMessage | WSMessageTextBytes
+
+_READ_AHEAD = 1 << 16
+"""Bytes that may wait to be received before the client is read no further; twice that at most."""
+_SHORT = struct.Struct("!BB")
+_LONG = struct.Struct("!BBH")
+_LONGEST = struct.Struct("!BBQ")
+_TEXT = 0x81
+_MESSAGES = (WSMsgType.TEXT, WSMsgType.BINARY)
+
+
+class DirectSocket(web.WebSocketResponse[Literal[False]]):
+    """One client's socket.
+
+    Args:
+        protocols: subprotocols that may be agreed on.
+        most: bytes of a message, at most.
+        timeout: seconds for the client to close its side.
+    """
+
+    def __init__(self, protocols: tuple[str, ...], most: int, timeout: float) -> None:
+        super().__init__(
+            protocols=protocols,
+            max_msg_size=most,
+            compress=False,
+            timeout=timeout,
+            decode_text=False,
+        )
+        self._most = most
+        self._transport: asyncio.Transport | None = None
+        self._untaken = 0  # messages that were read, and not yet taken care of
+        self._in_hand = False
+        self.take: Callable[[bytes], bool] | None = None
+        """Takes a text at once, or says that it does not (False); it must not raise. None: all wait
+        to be received."""
+
+    def send_now(self, text: str) -> bool:
+        """Writes a text, unless the client is behind with what was written before (False)."""
+        transport = self._transport
+        if transport is None or transport.get_write_buffer_size():
+            return False
+        if not transport.is_closing():
+            transport.write(_framed(text.encode()))
+        return True
+
+    async def receive(self, timeout: float | None = None) -> WSMessageNoDecodeText:  # noqa: ASYNC109 - the base's
+        """The next message that was not taken at once; whoever asks for it is done with the last.
+
+        So no text overtakes another that is still being taken care of.
+        """
+        self._untaken -= self._in_hand
+        self._in_hand = False
+        message = await super().receive(timeout)
+        self._in_hand = message.type in _MESSAGES
+        return message
+
+    def offer(self, message: Message) -> bool:
+        """Has a message taken at once; False: it waits to be received."""
+        take = None if self._untaken else self.take
+        if take is not None and message.type is WSMsgType.TEXT and take(message.data):
+            return True
+        self._untaken += message.type in _MESSAGES
+        return False
+
+    def _post_start(
+        self, request: web.BaseRequest, protocol: str | None, writer: WebSocketWriter
+    ) -> None:
+        """Does what the base does, with a queue of our own."""
+        self._ws_protocol = protocol
+        self._writer = writer
+        self._transport = writer.transport
+        self._reader = _Queue(self, request.protocol)
+        self._parser = WebSocketReader(self._reader, self._most, compress=False, decode_text=False)
+        request.protocol.set_parser(self._parser)
+        request.protocol.keep_alive(False)
+
+
+class _Queue(WebSocketDataQueue):
+    """What waits to be received."""
+
+    def __init__(self, socket: DirectSocket, protocol: web.RequestHandler) -> None:
+        super().__init__(protocol, _READ_AHEAD, loop=protocol._loop)
+        self._socket = socket
+
+    def feed_data(self, data: Message, size: int) -> None:
+        if not self._socket.offer(data):
+            super().feed_data(data, size)
+
+
+def _framed(text: bytes) -> bytes:
+    """A server's frame (RFC 6455, section 5.2)."""
+    size = len(text)
+    if size < 126:
+        return _SHORT.pack(_TEXT, size) + text
+    if size < 1 << 16:
+        return _LONG.pack(_TEXT, 126, size) + text
+    return _LONGEST.pack(_TEXT, 127, size) + text
