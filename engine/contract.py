@@ -35,6 +35,9 @@ from msgspec import Struct
 
 Samples: TypeAlias = npt.NDArray[np.float32]
 """Mono sound, contiguous, nominally in -1..1."""
+Sound: TypeAlias = npt.NDArray[np.float32 | np.int16]
+"""Samples, or the same as 16-bit integers at a full scale of 32768: as most clients send and hear
+them, and as all sound crosses a process border. ``engine.audio.pcm.floats`` makes samples of it."""
 
 State = Literal["starting", "ready", "degraded", "failed"]
 Modality = Literal["audio", "text"]
@@ -321,7 +324,7 @@ class ReplyAudio(_Tagged, frozen=True):
     """The next samples of ``reply``, at the output rate."""
 
     reply: str
-    pcm: Samples
+    pcm: Sound
 
 
 class ReplyText(_Tagged, frozen=True):
@@ -435,8 +438,8 @@ class EngineSession(Protocol):
     def room(self) -> int:
         """Input samples that can be offered now without any being dropped."""
 
-    def hear(self, pcm: Samples) -> int:
-        """Offers samples at the input rate, any number; returns the room that is left.
+    def hear(self, pcm: Sound) -> int:
+        """Offers sound at the input rate, any number; returns the room that is left.
 
         Never blocks. Samples beyond the room push out the oldest unheard ones, which are counted.
 

@@ -23,6 +23,7 @@ from collections.abc import AsyncIterator, Callable, Mapping
 import structlog
 from msgspec.structs import replace
 
+from engine.audio.pcm import floats
 from engine.audio.resample import Resampler
 from engine.contract import (
     Applied,
@@ -41,8 +42,8 @@ from engine.contract import (
     OnsetDropped,
     Order,
     Refused,
-    Samples,
     SessionEnded,
+    Sound,
     SpeechStarted,
     SpeechStopped,
     State,
@@ -178,7 +179,7 @@ class _TranscribedSession:
         """See ``EngineSession``."""
         return self._session.room
 
-    def hear(self, pcm: Samples) -> int:
+    def hear(self, pcm: Sound) -> int:
         """See ``EngineSession``."""
         room = self._session.hear(pcm)
         self._ear.hear(pcm)
@@ -251,11 +252,11 @@ class _Ear:
         self._give(Close())
         self._settle("the session ended")
 
-    def hear(self, pcm: Samples) -> None:
+    def hear(self, pcm: Sound) -> None:
         """Passes sound on."""
         if self._place is not None:
             with contextlib.suppress(SessionEnded):
-                self._place.hear(self._resampler.push(pcm))
+                self._place.hear(self._resampler.push(floats(pcm)))
 
     def order(self, order: Order) -> None:
         """Passes an order on; a turn that is committed ends, come what may."""

@@ -12,7 +12,7 @@ from typing import Literal, TypeAlias
 
 from msgspec import Struct
 
-from engine.contract import Modality, Samples, Usage
+from engine.contract import Modality, Sound, Usage
 from server.conversation import Item
 
 Activity = Literal["listening", "thinking", "speaking"]
@@ -64,7 +64,7 @@ class InputCleared(_Happening, frozen=True):
 class Heard(_Happening, frozen=True):
     """The next of the caller's sound, at the engine's input rate (live sessions only)."""
 
-    pcm: Samples
+    pcm: Sound
 
 
 class KeyPressed(_Happening, frozen=True):
@@ -164,7 +164,7 @@ class ReplyAudio(_Happening, frozen=True):
     reply: str
     index: int
     item: str
-    pcm: Samples
+    pcm: Sound
 
 
 class ReplyItemEnded(_Happening, frozen=True):
@@ -198,7 +198,7 @@ class Sounded(_Happening, frozen=True):
     belong before it.
     """
 
-    pcm: Samples
+    pcm: Sound
     reply: str | None
     end: int
     lost: int = 0

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from engine.audio.pcm import from_pcm16, to_pcm16
-from engine.contract import Samples
+from engine.contract import Samples, Sound
 
 KEPT = 30
 """Seconds."""
@@ -32,7 +32,7 @@ class Heard:
     def __init__(self, samples: int) -> None:
         self._limit = samples
         self._kept = bytearray()
-        self._fresh: list[Samples] = []
+        self._fresh: list[Sound] = []
         self.end = 0
         """Samples heard since the session began."""
 
@@ -42,11 +42,13 @@ class Heard:
         self._keep()
         return self.end - len(self._kept) // _WIDTH
 
-    def push(self, pcm: Samples) -> None:
+    def push(self, sound: Sound) -> None:
         """Takes the next sound."""
-        self.end += len(pcm)
+        self.end += len(sound)
         if self._limit:
-            self._fresh.append(pcm)
+            if self._fresh and self._fresh[0].dtype != sound.dtype:
+                self._keep()
+            self._fresh.append(sound)
             if len(self._fresh) == _TOGETHER:
                 self._keep()
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from engine import contract
-from engine.contract import Samples
+from engine.contract import Samples, Sound
 from server import happenings as happen
 from server.conversation import Content, Conversation, Item
 from server.happenings import Happening
@@ -65,7 +65,7 @@ class Listening:
         """Whether there is sound behind the last turn."""
         return self.offered > self._ended
 
-    def hear(self, pcm: Samples) -> None:
+    def hear(self, pcm: Sound) -> None:
         """Takes the caller's sound."""
         self._heard.push(pcm)
 

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from engine.audio.pcm import floats
 from engine.audio.resample import Resampler
 from server.observe import Metrics
 from server.playout import Paced, Taken
@@ -44,7 +45,7 @@ class Line:
         if taken is not None:
             late((now - due) / 1e9)
             if self.leg is not None and self.resampler is not None and not taken.silent:
-                self.leg.send(self.resampler.push(taken.pcm))
+                self.leg.send(self.resampler.push(floats(taken.pcm)))
             self.taken(taken)
         return self.playout.wake(now)
 

@@ -17,7 +17,8 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
-from engine.contract import Samples
+from engine.audio.pcm import floats
+from engine.contract import Samples, Sound
 
 FRAME = 0.02
 """Seconds per frame that a leg is sent."""
@@ -42,7 +43,7 @@ class Playout(Protocol):
     def paced(self) -> bool:
         """Whether sound leaves when it is due, so that what was heard is known exactly."""
 
-    def push(self, reply: str, pcm: Samples, now: int) -> None:
+    def push(self, reply: str, pcm: Sound, now: int) -> None:
         """Takes the next sound of ``reply``."""
 
     def finish(self, reply: str) -> None:
@@ -74,7 +75,7 @@ class Taken(Struct, frozen=True):
     faded end of one that was cut. ``lost`` samples were not handed out in time before it.
     """
 
-    pcm: Samples
+    pcm: Sound
     silent: bool = False
     reply: str | None = None
     end: int = 0
@@ -150,12 +151,12 @@ class Paced:
         self._tail: Samples | None = None
         self._handed: deque[tuple[int, str, Samples]] = deque(maxlen=RECALLED * rate // frame)
 
-    def push(self, reply: str, pcm: Samples, now: int) -> None:
+    def push(self, reply: str, pcm: Sound, now: int) -> None:
         sound = next((sound for sound in self._queue if sound.reply == reply), None)
         if sound is None:
             sound = _Sound(reply)
             self._queue.append(sound)
-        sound.push(pcm)
+        sound.push(floats(pcm))
 
     def finish(self, reply: str) -> None:
         for sound in self._queue:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from msgspec.structs import replace
 
-from engine.contract import Modality, Samples, ToolCall, Usage
+from engine.contract import Modality, Sound, ToolCall, Usage
 from server.conversation import Content, Conversation, Item, ItemStatus
 from server.happenings import (
     Happening,
@@ -118,7 +118,7 @@ class Replies:
             ReplyText(reply=reply.id, index=index, item=item.id, text=text, start=start, end=end)
         )
 
-    def sound(self, reply: Reply, pcm: Samples) -> str:
+    def sound(self, reply: Reply, pcm: Sound) -> str:
         """More sound; returns the id of the message it belongs to."""
         item = self._message(reply)
         reply.made += len(pcm)

@@ -18,7 +18,7 @@ from collections.abc import Callable
 import numpy as np
 
 from engine import contract
-from engine.contract import EngineInfo, EngineSession, Samples
+from engine.contract import EngineInfo, EngineSession, Samples, Sound
 from server import happenings as happen
 from server import requests
 from server.context import Shared
@@ -104,7 +104,7 @@ class Session:
         """Input samples that can be offered now without loss."""
         return self._engine.room
 
-    def hear(self, pcm: Samples) -> int:
+    def hear(self, pcm: Sound) -> int:
         """Offers the caller's sound at ``info.input_rate``; returns the room that is left."""
         if self._live and not self.ended:
             self._tell(happen.Heard(pcm=pcm))

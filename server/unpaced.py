@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import deque
 
-from engine.contract import Samples
+from engine.contract import Sound
 from server.playout import SECOND, Taken, forget_oldest
 
 
@@ -23,7 +23,7 @@ class Streamed:
         self._playing: str | None = None
         self._finished = False
 
-    def push(self, reply: str, pcm: Samples, now: int) -> None:
+    def push(self, reply: str, pcm: Sound, now: int) -> None:
         """Nothing to do: it was passed on."""
 
     def finish(self, reply: str) -> None:
@@ -44,7 +44,7 @@ class Streamed:
     def playing(self, now: int) -> str | None:
         return self._playing
 
-    def pass_on(self, reply: str, pcm: Samples) -> Taken:
+    def pass_on(self, reply: str, pcm: Sound) -> Taken:
         """The engine's next frame, of ``reply`` or, if that is empty, of none."""
         stopped: tuple[str, ...] = ()
         if self._playing and (self._finished or reply != self._playing):
@@ -75,7 +75,7 @@ class HandedOver:
         self._ends: dict[str, int] = {}
         self._end = 0
 
-    def push(self, reply: str, pcm: Samples, now: int) -> None:
+    def push(self, reply: str, pcm: Sound, now: int) -> None:
         if reply not in self._handed:
             self._order.append(reply)
         self._handed[reply] = self._handed.get(reply, 0) + len(pcm)

@@ -10,10 +10,12 @@ to encode. A byte is one sample, its bits inverted on the line as the recommenda
 
 from __future__ import annotations
 
+from typing import cast
+
 import numpy as np
 import numpy.typing as npt
 
-from engine.contract import Samples
+from engine.contract import Samples, Sound
 
 Int16 = npt.NDArray[np.int16]
 Int32 = npt.NDArray[np.int32]
@@ -32,6 +34,11 @@ def to_int16(pcm: Samples) -> Int16:
     return scaled.astype(np.int16)
 
 
+def floats(sound: Sound) -> Samples:
+    """The samples of ``sound``, whichever form it has."""
+    return from_int16(cast(Int16, sound)) if _whole(sound) else cast(Samples, sound)
+
+
 def from_pcm16(data: bytes | memoryview) -> Samples:
     """Floats of 16-bit little-endian samples.
 
@@ -43,9 +50,10 @@ def from_pcm16(data: bytes | memoryview) -> Samples:
     return from_int16(np.frombuffer(data, "<i2"))
 
 
-def to_pcm16(pcm: Samples) -> bytes:
-    """16-bit little-endian samples of floats."""
-    return to_int16(pcm).astype("<i2", copy=False).tobytes()
+def to_pcm16(sound: Sound) -> bytes:
+    """16-bit little-endian samples."""
+    whole = sound if _whole(sound) else to_int16(cast(Samples, sound))
+    return whole.astype("<i2", copy=False).tobytes()
 
 
 def from_pcmu(data: bytes | memoryview) -> Samples:
@@ -66,6 +74,10 @@ def from_pcma(data: bytes | memoryview) -> Samples:
 def to_pcma(pcm: Samples) -> bytes:
     """G.711 A-law of floats."""
     return _TO_PCMA[to_int16(pcm).view(np.uint16)].tobytes()
+
+
+def _whole(sound: Sound) -> bool:
+    return sound.dtype.kind == "i"
 
 
 def _decoded_pcmu() -> Int16:

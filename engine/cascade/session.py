@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from msgspec.structs import replace
 
+from engine.audio.pcm import floats
 from engine.cascade.briefing import Briefing, SaidTurns
 from engine.cascade.draft import Drafts
 from engine.cascade.listener import Listener
@@ -45,7 +46,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
     from engine.cascade.chain import Chain
-    from engine.contract import Event, Order, Samples
+    from engine.contract import Event, Order, Samples, Sound
     from engine.intake import Entry
 
 _ROOM = 10 * RATE
@@ -100,13 +101,13 @@ class CascadeSession:
         """Input samples that can be offered now without any being dropped."""
         return self._intake.room
 
-    def hear(self, pcm: Samples) -> int:
-        """Offers samples at 16 kHz; returns the room that is left.
+    def hear(self, pcm: Sound) -> int:
+        """Offers sound at 16 kHz; returns the room that is left.
 
         Raises:
             SessionEnded: the session is over.
         """
-        self._put(pcm)
+        self._put(floats(pcm))
         return self._intake.room
 
     def order(self, order: Order) -> None:
@@ -220,7 +221,7 @@ class CascadeSession:
 
     def _emit(self, event: Event) -> None:
         if isinstance(event, ReplyAudio):
-            self._guard.handed_out(event.reply, event.pcm, self._listener.position)
+            self._guard.handed_out(event.reply, floats(event.pcm), self._listener.position)
         if not self._outbox.put(event) and self._ending is None:
             self._ending = asyncio.create_task(self.close("engine_failed"))
 

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Callable, Iterable
 
 import msgspec
 
+from engine.audio.pcm import floats
 from engine.contract import (
     Applied,
     Cancel,
@@ -21,9 +22,9 @@ from engine.contract import (
     ReplyEnded,
     ReplyStarted,
     Respond,
-    Samples,
     SessionEnded,
     Settings,
+    Sound,
     TurnDropped,
 )
 from engine.duplex.facts import Facts
@@ -66,10 +67,10 @@ class DuplexSession:
         """See ``EngineSession``."""
         return self.seat.buffer.room
 
-    def hear(self, pcm: Samples) -> int:
+    def hear(self, pcm: Sound) -> int:
         """See ``EngineSession``."""
         self._check()
-        return self.seat.put(pcm)
+        return self.seat.put(floats(pcm))
 
     def order(self, order: Order) -> None:
         """See ``EngineSession``. It acts at the tick that takes the sound before it, but for the

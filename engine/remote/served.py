@@ -23,8 +23,8 @@ from engine.contract import (
     Played,
     ReplyAudio,
     ReplyText,
-    Samples,
     SessionEnded,
+    Sound,
     TranscriptDelta,
 )
 from engine.remote import wire
@@ -156,7 +156,7 @@ class Served:
             self._fail(number, error)
         self._stays.pop(number, None)
 
-    def _hear(self, number: int, pcm: Samples) -> None:
+    def _hear(self, number: int, pcm: Sound) -> None:
         stay = self._stays.get(number)
         if stay is None:
             return

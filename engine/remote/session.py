@@ -13,8 +13,8 @@ from engine.contract import (
     Fault,
     Order,
     Played,
-    Samples,
     SessionEnded,
+    Sound,
 )
 from engine.outbox import Outbox
 from engine.remote import wire
@@ -47,7 +47,7 @@ class RemoteSession:
             return 0
         return max(self._capacity - (self._offered - self._taken), 0)
 
-    def hear(self, pcm: Samples) -> int:
+    def hear(self, pcm: Sound) -> int:
         """See ``EngineSession``."""
         self._check()
         if self._offered - self._taken <= self._patience:

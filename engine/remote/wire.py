@@ -1,8 +1,8 @@
 """What passes between a server and an engine in a process of its own.
 
 Frames over one stream socket: four bytes of length, little-endian, and a msgpack message. A message
-is one of the structs below; orders and events travel inside as the contract has them, and samples
-as raw little-endian float32. Everything is in one order per direction.
+is one of the structs below; orders and events travel inside as the contract has them, and sound as
+16-bit little-endian samples. Everything is in one order per direction.
 
 The socket is inherited, and both ends run the same code on one machine: nothing here defends
 against a stranger. The bound on a frame catches a bug before it takes the memory.
@@ -17,7 +17,8 @@ import msgspec
 import numpy as np
 from msgspec import Struct
 
-from engine.contract import EngineError, EngineInfo, Event, Order, Samples, State
+from engine.audio import pcm
+from engine.contract import EngineError, EngineInfo, Event, Order, Sound, State
 
 MAX_FRAME = 64 << 20
 """Bytes of a message, at most."""
@@ -72,7 +73,7 @@ class Hear(_Message):
     """Sound for a session."""
 
     session: int
-    pcm: Samples
+    pcm: Sound
 
 
 class Give(_Message):
@@ -171,7 +172,7 @@ class Unpacker:
     """Cuts a stream of bytes into messages; any split of the bytes gives the same ones."""
 
     def __init__(self, kind: Any) -> None:
-        self._decoder = msgspec.msgpack.Decoder(kind, dec_hook=_samples)
+        self._decoder = msgspec.msgpack.Decoder(kind, dec_hook=_sound)
         self._rest = b""
 
     def push(self, data: bytes) -> Iterator[Any]:
@@ -197,12 +198,12 @@ class Unpacker:
 
 def _bytes(thing: Any) -> Any:
     if isinstance(thing, np.ndarray):
-        return thing.astype("<f4", copy=False).tobytes()
+        return pcm.to_pcm16(thing)
     raise TypeError(f"cannot travel: {type(thing).__name__}")
 
 
-def _samples(kind: Any, data: Any) -> Samples:
-    return np.frombuffer(data, "<f4")
+def _sound(kind: Any, data: Any) -> Sound:
+    return np.frombuffer(data, "<i2")
 
 
 _encoder = msgspec.msgpack.Encoder(enc_hook=_bytes)

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import msgspec
 import numpy as np
 
+from engine.audio.pcm import floats
 from engine.contract import (
     Applied,
     Cancel,
@@ -29,9 +30,9 @@ from engine.contract import (
     Refused,
     ReplyAudio,
     Respond,
-    Samples,
     SessionEnded,
     Settings,
+    Sound,
     TurnEnded,
 )
 from engine.intake import Entry, Gap, Intake
@@ -88,10 +89,10 @@ class SimulatedSession:
         """See ``EngineSession``."""
         return self._intake.room
 
-    def hear(self, pcm: Samples) -> int:
+    def hear(self, pcm: Sound) -> int:
         """See ``EngineSession``."""
         self._check()
-        self._intake.put(pcm)
+        self._intake.put(floats(pcm))
         self._take()
         return self._intake.room
 

@@ -99,7 +99,7 @@ async def spoken(engine: Engine, sentences: Iterable[str]) -> AsyncIterator[Samp
         made = 0
         async for event in events:
             if isinstance(event, contract.ReplyAudio):
-                pieces.append(resampler.push(event.pcm))
+                pieces.append(resampler.push(pcm.floats(event.pcm)))
                 made += len(event.pcm)
                 session.order(contract.Played(reply=event.reply, samples=made))
             elif isinstance(event, contract.ReplyEnded):

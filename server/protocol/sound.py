@@ -9,9 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Literal, NamedTuple, Protocol
 
+import numpy as np
+
 from engine.audio import pcm
 from engine.audio.resample import Resampler
-from engine.contract import Samples
+from engine.contract import Samples, Sound
 
 
 class Coding(NamedTuple):
@@ -43,6 +45,7 @@ class InputDecoder:
         self._decode = _FROM[coding.law]
         self._resampler = Resampler(coding.rate, rate)
         self._width = _WIDTH[coding.law]
+        self._plain = coding == Coding("pcm", rate)
         self._rate, self._source = rate, coding.rate
 
     def check(self, data: bytes) -> None:
@@ -58,8 +61,10 @@ class InputDecoder:
         """Bytes that make at most ``samples``."""
         return samples * self._source // self._rate * self._width
 
-    def push(self, data: bytes | memoryview) -> Samples:
-        """The samples that ``data``, whole samples, completes."""
+    def push(self, data: bytes | memoryview) -> Sound:
+        """The sound that ``data``, whole samples, completes."""
+        if self._plain:
+            return np.frombuffer(data, "<i2")
         return self._resampler.push(self._decode(data))
 
 
@@ -69,9 +74,12 @@ class OutputEncoder:
     def __init__(self, coding: Coding, rate: int) -> None:
         self._encode = _TO[coding.law]
         self._resampler = Resampler(rate, coding.rate)
+        self._plain = coding == Coding("pcm", rate)
 
-    def push(self, samples: Samples) -> bytes:
-        return self._encode(self._resampler.push(samples))
+    def push(self, sound: Sound) -> bytes:
+        if self._plain:
+            return pcm.to_pcm16(sound)
+        return self._encode(self._resampler.push(pcm.floats(sound)))
 
     def flush(self) -> bytes:
         """The end of the sound, which the resampler still holds."""
@@ -82,7 +90,7 @@ class _Hearing(Protocol):
     @property
     def room(self) -> int: ...
 
-    def hear(self, pcm: Samples) -> int: ...
+    def hear(self, pcm: Sound) -> int: ...
 
 
 class InputBuffer:

@@ -11,7 +11,8 @@ from typing import cast
 
 import numpy as np
 
-from engine.contract import Abilities, EngineInfo, Samples, Tool, ToolCall, Usage
+from engine.audio.pcm import floats
+from engine.contract import Abilities, EngineInfo, Samples, Sound, Tool, ToolCall, Usage
 from server import happenings as happen
 from server.conversation import Content, Conversation, Item
 from server.happenings import Happening
@@ -54,9 +55,9 @@ class FakeSession:
         self.replies = Replies(self.conversation, tell, info.output_rate)
         self._ms = 0
 
-    def hear(self, pcm: Samples) -> int:
-        self.heard.append(pcm)
-        self.room -= len(pcm)
+    def hear(self, sound: Sound) -> int:
+        self.heard.append(floats(sound))
+        self.room -= len(sound)
         return self.room
 
     def update(self, ref: str, settings: SessionSettings) -> None:

@@ -20,7 +20,7 @@ from server.settings import ServerSettings
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
 
-    from engine.contract import Event, Order, Samples, State
+    from engine.contract import Event, Order, Sound, State
 
 PLACES = 3
 LIVE = wanted(config_of({"model": "gpt-live-1"}, leg=False))
@@ -51,7 +51,7 @@ class Slow:
         session.asked = self.asked
         return session
 
-    def hear(self, pcm: Samples) -> int:
+    def hear(self, pcm: Sound) -> int:
         return 0
 
     def order(self, order: Order) -> None:

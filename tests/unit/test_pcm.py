@@ -15,6 +15,13 @@ def test_every_16_bit_sample_survives_the_way_to_float_and_back() -> None:
     assert pcm.to_pcm16(pcm.from_pcm16(EVERY.tobytes())) == EVERY.tobytes()
 
 
+def test_16_bit_sound_is_taken_for_the_samples_that_it_stands_for() -> None:
+    sound = pcm.from_int16(EVERY)
+    assert (pcm.floats(EVERY) == sound).all()
+    assert pcm.floats(sound) is sound
+    assert pcm.to_pcm16(EVERY) == pcm.to_pcm16(sound) == EVERY.tobytes()
+
+
 @given(st.floats(-4, 4, width=32))
 def test_a_float_goes_to_the_nearest_sample_and_is_clipped_at_full_scale(value: float) -> None:
     sample = int(pcm.to_int16(np.array([value], np.float32))[0])

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.audio import pcm
-from engine.contract import Samples
+from engine.contract import Samples, Sound
 from server.protocol.realtime.session_object import Format, Pcm, Pcma, Pcmu
 from server.protocol.sound import InputBuffer, OutputEncoder
 
@@ -28,10 +28,10 @@ class Ear:
         self.room = room
         self.heard: Samples = np.zeros(0, np.float32)
 
-    def hear(self, pcm: Samples) -> int:
-        assert len(pcm) <= self.room
-        self.heard = np.concatenate([self.heard, pcm])
-        self.room -= len(pcm)
+    def hear(self, sound: Sound) -> int:
+        assert len(sound) <= self.room
+        self.heard = np.concatenate([self.heard, pcm.floats(sound)])
+        self.room -= len(sound)
         return self.room
 
 

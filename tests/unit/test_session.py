@@ -40,7 +40,7 @@ class Engine:
         self.orders: list[contract.Order] = []
         self.room = 16000
 
-    def hear(self, pcm: contract.Samples) -> int:
+    def hear(self, pcm: contract.Sound) -> int:
         return self.room
 
     def order(self, order: contract.Order) -> None:

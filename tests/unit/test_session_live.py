@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from engine import contract
-from engine.contract import Abilities, EngineInfo, Samples
+from engine.audio.pcm import floats
+from engine.contract import Abilities, EngineInfo, Samples, Sound
 from server import happenings as happen
 from server.conversation import Content, Item
 from server.items import MAX_ITEMS
@@ -32,8 +33,8 @@ class Live(Harness):
         self.settle()
         self.told.clear()
 
-    def _hear(self, pcm: Samples) -> int:
-        self.heard.append(pcm)
+    def _hear(self, pcm: Sound) -> int:
+        self.heard.append(floats(pcm))
         return 16_000
 
     def verbatim(self) -> list[str | None]:

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine import contract as c
+from engine.audio.pcm import floats
 from engine.remote import wire
 
 ORDERS: list[c.Order] = [
@@ -48,7 +49,7 @@ EVENTS: list[c.Event] = [
     c.TranscriptCompleted(turn="t", text="a b", seconds=0.5),
     c.TranscriptFailed(turn="t", message="no"),
     c.ReplyStarted(reply="r"),
-    c.ReplyAudio(reply="r", pcm=np.arange(480, dtype=np.float32)),
+    c.ReplyAudio(reply="r", pcm=np.arange(480, dtype=np.int16)),
     c.ReplyText(reply="r", text="a", start=0, end=480),
     c.ToolCall(reply="r", call_id="c", name="f", arguments="{}"),
     c.ReplyEnded(reply="r", reason="length", usage=c.Usage(output_tokens=3), timings={"llm": 0.1}),
@@ -86,6 +87,14 @@ def test_an_order_passes(order: c.Order) -> None:
     assert (got.session, got.order) == (7, order)
 
 
+def test_sound_of_either_form_arrives_as_16_bit_samples() -> None:
+    whole = np.array([-32768, -1, 0, 1, 32767], np.int16)
+    for sound in (whole, floats(whole)):
+        (got,) = wire.Unpacker(wire.ToHost).push(wire.pack(wire.Hear(7, sound)))
+        assert got.pcm.dtype == np.int16
+        assert (got.pcm == whole).all()
+
+
 @given(st.lists(st.integers(0, len(STREAM)), max_size=20))
 def test_any_split_of_the_bytes_gives_the_same_messages(cuts: list[int]) -> None:
     unpacker = wire.Unpacker(wire.FromHost)
@@ -96,16 +105,15 @@ def test_any_split_of_the_bytes_gives_the_same_messages(cuts: list[int]) -> None
     assert [plain(message) for message in got] == [plain(message) for message in MESSAGES]
 
 
-@given(st.lists(st.floats(width=32, allow_nan=False), max_size=100))
-def test_samples_pass_bit_for_bit(samples: list[float]) -> None:
-    pcm = np.array(samples, np.float32)
+@given(st.lists(st.integers(-32768, 32767), max_size=100))
+def test_every_16_bit_sample_passes_unchanged(samples: list[int]) -> None:
+    pcm = np.array(samples, np.int16)
     (got,) = wire.Unpacker(wire.ToHost).push(wire.pack(wire.Hear(1, pcm)))
-    assert got.pcm.dtype == np.float32
-    assert got.pcm.tobytes() == pcm.tobytes()
+    assert got.pcm.tolist() == samples
 
 
 def test_sound_that_is_not_contiguous_passes() -> None:
-    pcm = np.arange(10, dtype=np.float32)[::3]
+    pcm = np.arange(10, dtype=np.int16)[::3]
     (got,) = wire.Unpacker(wire.ToHost).push(wire.pack(wire.Hear(1, pcm)))
     assert got.pcm.tolist() == [0, 3, 6, 9]
 
@@ -115,7 +123,7 @@ def test_a_message_beyond_the_bound_is_neither_sent_nor_taken(
 ) -> None:
     frame = wire.pack(wire.Hear(1, np.zeros(100, np.float32)))
     monkeypatch.setattr(wire, "MAX_FRAME", 100)
-    with pytest.raises(wire.FrameTooLong, match="expected at most 100 bytes, got 4"):
+    with pytest.raises(wire.FrameTooLong, match="expected at most 100 bytes, got 2"):
         wire.pack(wire.Hear(1, np.zeros(100, np.float32)))
     with pytest.raises(wire.FrameTooLong):
         list(wire.Unpacker(wire.ToHost).push(frame[:4]))
