@@ -17,7 +17,7 @@ from aiortc import RTCConfiguration, RTCPeerConnection
 from aiortc.mediastreams import AudioStreamTrack
 
 from tests.callers import call, connect, socket
-from tests.network.simulated import ends, free, simulated
+from tests.network.simulated import ends, free, simulated, until
 from tests.serving import Server
 
 LOST = 10.0
@@ -182,16 +182,18 @@ async def test_a_client_killed_before_its_channel_opened_is_given_up_after_the_s
     assert ends(server)[-1] == "never_connected"
 
 
-async def test_callers_who_vanish_without_a_word_are_missed_within_ten_seconds(
+async def test_the_places_of_callers_who_vanish_without_a_word_are_free_within_ten_seconds(
     tmp_path: Path,
 ) -> None:
-    """One is quiet; one is being spoken to; one is in a call, and its process is killed."""
+    """One is quiet; one is being spoken to; one is in a call, and its process is killed. They might
+    come back, until newcomers want their places.
+    """
     ask = (
         '{"type":"conversation.item.create","item":{"type":"message","role":"user","content":'
         f'[{{"type":"input_text","text":"{300 * "word "}"}}]}}}}',
         '{"type":"response.create"}',
     )
-    with simulated(tmp_path / "log", "--limits.grace", "0") as server:
+    with simulated(tmp_path / "log", "--capacity", "3") as server:
         async with AsyncExitStack() as callers:
             quiet = await callers.enter_async_context(upgraded(server.url))
             listening = await callers.enter_async_context(upgraded(server.url))
@@ -202,6 +204,8 @@ async def test_callers_who_vanish_without_a_word_are_missed_within_ten_seconds(
             unplug(quiet)
             unplug(listening)
             hang(calling.peer)
-            await free(server, LOST)
-        assert server.metric("parley_sessions_total", reason="peer_lost") == 3
-        assert ends(server) == 3 * ["peer_lost"]
+            await until(lambda: server.metric("parley_callers_lost_total") == 3, LOST)
+            for _ in range(3):
+                await callers.enter_async_context(socket(server.url))
+            assert server.metric("parley_sessions_active") == 3
+        assert ends(server)[:3] == 3 * ["displaced"]
