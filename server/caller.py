@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
-if TYPE_CHECKING:
-    from server.client_secrets import ClientSecret
+from server.client_secrets import ClientSecret
 
 TOKEN = "token"
 """Stands in ``Caller.key`` for the server's own token, which has no id."""
@@ -41,7 +40,7 @@ class Caller:
     def reaches(self, owner: Caller) -> bool:
         """Whether the calls that ``owner`` started are this caller's too: those of the same key,
         and for a client secret only its own."""
-        return self.key == owner.key and (self.secret is None or self.secret is owner.secret)
+        return self.key == owner.key and (self.secret is None or self.secret == owner.secret)
 
     def asking(self, session: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
         """The session that a request is for: the client secret's, and over it the request's own."""

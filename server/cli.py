@@ -9,8 +9,14 @@ from __future__ import annotations
 import argparse
 import asyncio
 import sys
+import tempfile
 from collections.abc import Callable, Sequence
 from importlib import metadata
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from server.settings import ServerSettings
 
 USAGE = """\
 usage: parley COMMAND [options]
@@ -46,26 +52,40 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _serve(arguments: Sequence[str]) -> int:
-    from engine import registry
-    from engine.contract import EngineError
     from server import logs
-    from server.keys import KeysProblem
-    from server.serve import CannotListen, serve
     from server.settings import SettingsProblem, load
 
     try:
         settings = load(arguments)
-        logs.configure(settings.log_level, settings.log_format)
+    except SettingsProblem as problem:
+        return _complain(problem, 2)
+    logs.configure(settings.log_level, settings.log_format)
+    if not settings.media_workers:
+        return _run(settings, None)
+    with tempfile.TemporaryDirectory(prefix="parley-") as folder:
+        return _run(settings, Path(folder))
+
+
+def _run(settings: ServerSettings, shared: Path | None) -> int:
+    """Serves; ``shared`` is the folder of what workers and front have in common."""
+    from engine import registry
+    from engine.contract import EngineError
+    from server.keys import KeysProblem
+    from server.serve import CannotListen, serve
+    from server.workers.pool import CannotStart
+
+    try:
         engine = registry.create(
             settings.engine.name,
             settings.engine.plain(),
             own_process=not settings.single_process,
+            doors=shared,
         )
-    except (SettingsProblem, EngineError) as problem:
+    except EngineError as problem:
         return _complain(problem, 2)
     try:
-        asyncio.run(serve(engine, settings, lambda line: print(line, flush=True)))
-    except (CannotListen, KeysProblem, EngineError) as problem:
+        asyncio.run(serve(engine, settings, lambda line: print(line, flush=True), shared))
+    except (CannotListen, CannotStart, KeysProblem, EngineError) as problem:
         return _complain(problem, 1)
     return 0
 

@@ -25,10 +25,11 @@ MOST_BYTES = 16 * 1024 * 1024
 class ClientSecret:
     """A secret, as far as it is kept.
 
-    ``owner``: the key that made it; ``expires_at``: unix seconds; ``session``: the session it
-    starts, JSON as the client sent it.
+    ``digest``: its own; ``owner``: the key that made it; ``expires_at``: unix seconds;
+    ``session``: the session it starts, JSON as the client sent it.
     """
 
+    digest: bytes
     owner: str
     expires_at: int
     session: bytes
@@ -47,7 +48,8 @@ class ClientSecrets:
         if len(own) >= MOST or sum(own) + len(session) > MOST_BYTES:
             return None
         secret = PREFIX + secrets.token_urlsafe(32)
-        self._kept[_digest(secret)] = ClientSecret(owner, expires_at, session)
+        digest = _digest(secret)
+        self._kept[digest] = ClientSecret(digest, owner, expires_at, session)
         return secret
 
     def find(self, secret: str, now: float) -> ClientSecret | None:

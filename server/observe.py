@@ -10,10 +10,18 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Literal
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    Histogram,
+    Metric,
+    generate_latest,
+)
+from prometheus_client.parser import text_string_to_metric_families
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from engine.contract import EndReason
 
@@ -177,9 +185,33 @@ class Metrics:
         """The figure ``name`` as it is exposed (counters end in ``_total``); 0 where none was."""
         return self._registry.get_sample_value(name, labels) or 0.0
 
-    def render(self) -> bytes:
-        """All figures in Prometheus' text format 0.0.4."""
-        return generate_latest(self._registry)
+    def render(self, workers: Mapping[str, str] | None = None) -> bytes:
+        """All figures in Prometheus' text format 0.0.4.
+
+        Beside them those of other processes, given as their texts: labelled with their ``worker``.
+        """
+        return generate_latest(_Together(self._registry, workers or {}))
+
+
+class _Together:
+    """A registry's figures, and others' in the same families."""
+
+    def __init__(self, registry: CollectorRegistry, workers: Mapping[str, str]) -> None:
+        self._registry = registry
+        self._workers = workers
+
+    def collect(self) -> Iterable[Metric]:
+        families = {family.name: family for family in self._registry.collect()}
+        for worker, text in self._workers.items():
+            for family in text_string_to_metric_families(text):
+                known = families.setdefault(
+                    family.name, Metric(family.name, family.documentation, family.type)
+                )
+                known.samples += (
+                    sample._replace(labels={**sample.labels, "worker": worker})
+                    for sample in family.samples
+                )
+        return families.values()
 
 
 async def watch_loop(metrics: Metrics) -> None:

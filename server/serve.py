@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import gc
 import os
 import signal
 import socket
@@ -20,18 +19,21 @@ from typing import TYPE_CHECKING
 import structlog
 from aiohttp import web
 
-from server import logs
+from server import garbage, logs
 from server.access import TOKEN_QUERY, access_of
 from server.app import create_app
 from server.manager import Manager
 from server.observe import Metrics, watch_loop
+from server.places import OwnPlaces
 from server.settings import shown
 from server.state import state_folder
 from server.tls import self_signed, server_context
 from server.transport.addresses import AddressProblem, is_loopback, machine_addresses
+from server.workers.pool import Pool
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
+    from pathlib import Path
 
     from engine.contract import Engine
     from server.access import Access
@@ -43,9 +45,6 @@ than the proxies in front of us keep theirs."""
 _SHUTDOWN = 5.0
 """Seconds for open requests to end."""
 
-_GARBAGE = 20_000
-"""Objects made and not freed between two looks of the collector."""
-
 log = structlog.get_logger(__name__)
 
 
@@ -54,12 +53,19 @@ class CannotListen(Exception):
 
 
 async def serve(
-    engine: Engine, settings: ServerSettings, announce: Callable[[str], None] = print
+    engine: Engine,
+    settings: ServerSettings,
+    announce: Callable[[str], None] = print,
+    shared: Path | None = None,
 ) -> None:
     """Serves until a signal; ``announce`` is told the address once callers are taken.
 
+    Where there are media workers, ``shared`` is a folder of theirs and ours; ``engine`` can be
+    joined there.
+
     Raises:
         CannotListen: the address or certificate cannot be used.
+        CannotStart: a worker cannot.
         KeysProblem: there are API keys and they cannot be read.
         EngineError: the engine cannot be had.
     """
@@ -69,8 +75,12 @@ async def serve(
     metrics = Metrics()
     manager = Manager(engine, settings, metrics)
     rules = access_of(settings)
+    pool = None
+    if shared is not None:
+        pool = Pool(shared, settings, OwnPlaces(settings.limits, lambda: manager.capacity), metrics)
+    house = _House(manager, pool)
     runner = web.AppRunner(
-        create_app(manager, settings, metrics, rules),
+        create_app(manager, settings, metrics, rules, pool),
         access_log=None,
         keepalive_timeout=_QUIET,
         shutdown_timeout=_SHUTDOWN,
@@ -81,25 +91,41 @@ async def serve(
         port = await _listen(runner, settings)
         if not _secure(settings) and not is_loopback(settings.host):
             log.warning("browsers give pages here no microphone; see --tls self-signed")
-        if await stopping.before(manager.start()):
-            _spare_the_collector()
+        if await stopping.before(house.start()):
+            garbage.spare()
             announce(f"Ready in {time.monotonic() - began:.1f} s: {_url(settings, port, rules)}")
             await stopping.first.wait()
             if stopping.gently:
-                await stopping.before(manager.drain(settings.limits.drain), again=True)
+                await stopping.before(house.drain(settings.limits.drain), again=True)
     finally:
         lag.cancel()
-        await manager.stop()
+        await house.stop()
         await runner.cleanup()
         stopping.close()
     log.info("stopped")
 
 
-def _spare_the_collector() -> None:
-    """Has the garbage collector look seldom, and never at what stays: it holds up every call."""
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(_GARBAGE)
+class _House:
+    """Who has sessions: this process or, where there are any, the workers."""
+
+    def __init__(self, manager: Manager, pool: Pool | None) -> None:
+        self._manager = manager
+        self._pool = pool
+
+    async def start(self) -> None:
+        await self._manager.start()
+        if self._pool is not None:
+            await self._pool.start()
+
+    async def drain(self, seconds: float) -> None:
+        await self._manager.drain(seconds)
+        if self._pool is not None:
+            await self._pool.drain(seconds)
+
+    async def stop(self) -> None:
+        if self._pool is not None:
+            await self._pool.stop()
+        await self._manager.stop()
 
 
 class _Signals:

@@ -190,6 +190,12 @@ class ServerSettings(BaseSettings):
     log_format: Literal["auto", "json", "console"] = Field(
         default="auto", description="Lines for machines or people; auto: people on a terminal."
     )
+    media_workers: int = Field(
+        default=0,
+        ge=0,
+        le=64,
+        description="Processes that have the sessions; 0: the one that answers requests has them.",
+    )
     single_process: bool = Field(
         default=False, description="Run the engine inside the server's process (for debugging)."
     )
@@ -205,6 +211,12 @@ class ServerSettings(BaseSettings):
     def _certificate(self) -> ServerSettings:
         if (self.tls_cert is None) != (self.tls_key is None):
             raise ValueError("tls_cert, tls_key: expected both or neither")
+        return self
+
+    @model_validator(mode="after")
+    def _processes(self) -> ServerSettings:
+        if self.single_process and self.media_workers:
+            raise ValueError("single_process, media_workers: expected at most one of them")
         return self
 
     @classmethod

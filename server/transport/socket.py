@@ -2,14 +2,12 @@
 
 Sound travels in the events, so nothing here knows of it. Reading stops while the engine has no
 room: the client's socket fills up, and nothing is lost. Writing never waits: each socket has one
-writer with a bounded queue, and a client that does not read is closed. Dead clients are noticed by
-the kernel (keepalive and user timeout): many do not answer pings while they are busy.
+writer with a bounded queue, and a client that does not read is closed.
 """
 
 from __future__ import annotations
 
 import asyncio
-import socket
 import time
 from collections import deque
 from contextlib import suppress
@@ -24,6 +22,7 @@ from server.requests import RequestError
 from server.resume import HEADER, event_of
 from server.transport import returning
 from server.transport.direct import DirectSocket
+from server.transport.kernel import is_gone, keep_alive
 
 if TYPE_CHECKING:
     from server.errors import ServiceError
@@ -55,10 +54,6 @@ _HELD = 0.002
 """Seconds of taking events after which others have their turn."""
 _LOOK = 1.0
 """Seconds between looks at whether a client is still there that is not read."""
-_ESTABLISHED = 1
-"""Linux' ``tcp_states.h``."""
-_KEEPALIVE = (("TCP_KEEPIDLE", 4), ("TCP_KEEPINTVL", 2), ("TCP_KEEPCNT", 2))
-_USER_TIMEOUT_MS = 8_000
 
 log = structlog.get_logger(__name__)
 
@@ -140,7 +135,7 @@ class SocketReader:
         while True:
             message = await self._ws.receive()
             while not (self._stay.reads_on or await self._caught_up()):
-                if self._is_gone():
+                if is_gone(self._ws.get_extra_info("socket")):
                     return "peer_lost"
             began = time.monotonic()
             if message.type is WSMsgType.BINARY:
@@ -167,15 +162,6 @@ class SocketReader:
         except TimeoutError:
             return False
         return True
-
-    def _is_gone(self) -> bool:
-        """Whether the client closed its end. While it is not read, only the kernel knows."""
-        sock = self._ws.get_extra_info("socket")
-        try:
-            state = sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1)[0]
-        except (AttributeError, OSError):  # closed on our side, or a kernel that does not tell
-            return sock is None or sock.fileno() < 0
-        return bool(state != _ESTABLISHED)
 
 
 async def serve(
@@ -247,16 +233,8 @@ async def upgrade(request: web.Request, token: str = "") -> DirectSocket:
         await ws.send_str(event_of(token))
     transport = request.transport
     if transport is not None:
-        _keep_alive(transport.get_extra_info("socket"))
+        keep_alive(transport.get_extra_info("socket"))
     return ws
-
-
-def _keep_alive(sock: socket.socket) -> None:
-    """Has the kernel notice a dead client within ten seconds, where it can."""
-    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    for name, value in (*_KEEPALIVE, ("TCP_USER_TIMEOUT", _USER_TIMEOUT_MS)):
-        if hasattr(socket, name):
-            sock.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
 
 
 async def refuse(ws: DirectSocket, text: str, error: ServiceError) -> None:

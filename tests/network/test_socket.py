@@ -64,7 +64,7 @@ async def test_nothing_waits_in_the_kernel_for_a_fuller_packet(
     def keep_alive(sock: sockets.socket) -> None:
         seen.append(sock.getsockopt(sockets.IPPROTO_TCP, sockets.TCP_NODELAY))
 
-    monkeypatch.setattr(session_socket, "_keep_alive", keep_alive)
+    monkeypatch.setattr(session_socket, "keep_alive", keep_alive)
     async with service() as now, now.caller.ws_connect("/v1/realtime") as ws:
         await event(ws)
         assert seen

@@ -13,7 +13,7 @@ from aiohttp.test_utils import TestClient, TestServer
 
 from server import keys
 from server.access import NOT_FOR_SECRETS, Access, access_of, guard
-from server.app import answer_errors
+from server.answering import answer_errors
 from server.caller import TOKEN, Caller
 from server.client_secrets import ClientSecrets
 from server.cors import allowed_headers, cross_origin

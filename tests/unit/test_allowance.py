@@ -117,7 +117,7 @@ def test_the_same_key_from_another_address_gets_no_more() -> None:
 def test_a_client_secret_is_counted_as_the_key_that_made_it() -> None:
     counted = allowances(caller_sessions=1)
     counted.start(ANNA.names, 0)
-    assert refused(counted, Caller(ANNA.key, "192.0.2.7", ClientSecret(ANNA.key, 0, b"{}")))
+    assert refused(counted, Caller(ANNA.key, "192.0.2.7", ClientSecret(b"", ANNA.key, 0, b"{}")))
 
 
 def test_the_pages_token_is_everybodys_so_only_addresses_count() -> None:

@@ -1,0 +1,216 @@
+"""A media worker as the front sees it: its process, its connection, and the places it has."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import pickle
+import time
+from typing import TYPE_CHECKING
+
+from aiohttp import (
+    ClientConnectionError,
+    ClientError,
+    ClientSession,
+    ClientTimeout,
+    ClientWSTimeout,
+    UnixConnector,
+    WSMsgType,
+)
+
+from engine.process import Process
+from server.errors import ServiceError
+from server.workers import messages
+from server.workers.messages import (
+    CONTROL,
+    Drain,
+    End,
+    GiveUp,
+    Keep,
+    Offer,
+    Owing,
+    Refused,
+    Report,
+    Take,
+    Taken,
+)
+
+if TYPE_CHECKING:
+    from aiohttp import ClientWebSocketResponse
+
+    from server.places import OwnPlaces, Place
+    from server.workers.job import Job
+
+_PATIENCE = 60.0
+"""Seconds that a worker may take to start."""
+_WATCHDOG = 2.0
+"""Seconds that it may say nothing."""
+_LOOKS = 10
+"""Looks at it within these; looks are counted, so that a machine that stood still lost nobody."""
+_CLOSE = ClientWSTimeout(ws_close=0.5)
+_FREED = 5.0
+"""Seconds that a session may take to end for a newcomer."""
+
+
+class Worker:
+    """One worker; another process takes its place when it is lost."""
+
+    def __init__(self, job: Job, places: OwnPlaces) -> None:
+        self.job = job
+        self.report = Report(0, {}, "it has not started")
+        self.http: ClientSession | None = None
+        self._places = places
+        self._lent: dict[int, Place] = {}
+        self._debts: dict[int, float] = {}
+        self._freed: dict[int, asyncio.Event] = {}
+        self._lending: set[asyncio.Task[None]] = set()
+        self._process: Process | None = None
+        self._control: ClientWebSocketResponse | None = None
+        self._quiet = 0
+
+    @property
+    def pid(self) -> int | None:
+        """Its process's id, while there is one."""
+        return self._process.pid if self._process is not None else None
+
+    @property
+    def sessions(self) -> int:
+        """Places that it has."""
+        return len(self._lent)
+
+    @property
+    def ready(self) -> bool:
+        """Whether requests can be brought to it."""
+        return self._control is not None
+
+    async def start(self) -> None:
+        """Starts a process; returns when it answers.
+
+        Raises:
+            OSError: there can be none.
+            TimeoutError: it does not answer in time.
+        """
+        self._process = Process.start("server.workers.worker", str(self.job.index))
+        self._process.tell(pickle.dumps(self.job))
+        timeout = ClientTimeout(total=None)
+        self.http = ClientSession(
+            "http://worker", connector=UnixConnector(str(self.job.socket)), timeout=timeout
+        )
+        async with asyncio.timeout(_PATIENCE):
+            while self._control is None:
+                if not self._process.runs:
+                    raise ChildProcessError("it ended before it answered")
+                try:
+                    self._control = await self.http.ws_connect(CONTROL, timeout=_CLOSE)
+                except ClientConnectionError:
+                    await asyncio.sleep(0.02)
+
+    async def run(self) -> str:
+        """Gives places and takes reports until the process is lost; returns how that showed."""
+        assert self._control is not None
+        self._quiet = 0
+        watching = asyncio.create_task(self._watch())
+        try:
+            async for message in self._control:
+                if message.type is WSMsgType.TEXT:
+                    self._quiet = 0
+                    await self._received(messages.from_worker.decode(message.data))
+        finally:
+            watching.cancel()
+        return f"silent for {_WATCHDOG:g} s" if self._quiet >= _LOOKS else "its process ended"
+
+    async def stop(self, grace: float = 0.0) -> int | None:
+        """Ends the process, and gives back what it had; returns its exit code."""
+        control, self._control = self._control, None
+        if control is not None:
+            await control.close()
+        if self.http is not None:
+            await self.http.close()
+        self.http = None
+        process, self._process = self._process, None
+        code = None
+        if process is not None:
+            code = await (process.terminate(grace) if grace else process.kill())
+        for number in tuple(self._lent):
+            self._end(number)
+        self.report = Report(0, {}, "it is being started")
+        return code
+
+    async def drain(self, seconds: float) -> None:
+        """Has it take no more callers."""
+        await self._tell(Drain(seconds))
+
+    async def figures(self) -> str:
+        """What it says of itself, in Prometheus' text format; nothing if it does not answer."""
+        assert self.http is not None
+        try:
+            async with asyncio.timeout(_WATCHDOG), self.http.get("/metrics") as answer:
+                return await answer.text()
+        except (TimeoutError, ClientError):
+            return ""
+
+    async def _received(self, message: messages.FromWorker) -> None:
+        match message:
+            case Take(number=number, names=names):
+                # It may wait for another session to end, which is told here too.
+                lending = asyncio.create_task(self._lend(number, names))
+                self._lending.add(lending)
+                lending.add_done_callback(self._lending.discard)
+            case End(number=number):
+                self._end(number)
+            case Offer(number=number):
+                if place := self._lent.get(number):
+                    place.offer(lambda: self._give_up(number))
+            case Keep(number=number):
+                if place := self._lent.get(number):
+                    place.keep()
+            case Report():
+                self.report = message
+                await self._collect(message.heard)
+
+    async def _lend(self, number: int, names: tuple[str, ...]) -> None:
+        answer: messages.FromFront
+        try:
+            self._lent[number] = await self._places.take(names)
+            answer = Taken(number)
+        except ServiceError as error:
+            answer = Refused.of(number, error)
+        await self._tell(answer)
+
+    async def _give_up(self, number: int) -> None:
+        """Has a session ended whose place is needed; returns when it is free."""
+        free = self._freed[number] = asyncio.Event()
+        await self._tell(GiveUp(number))
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_FREED):
+                await free.wait()
+        self._end(number)
+
+    def _end(self, number: int) -> None:
+        self._debts.pop(number, None)
+        if place := self._lent.pop(number, None):
+            place.end()
+        if freed := self._freed.pop(number, None):
+            freed.set()
+
+    async def _tell(self, message: messages.FromFront) -> None:
+        if self._control is not None:
+            with contextlib.suppress(ConnectionError):
+                await self._control.send_str(messages.text(message))
+
+    async def _collect(self, heard: dict[int, float]) -> None:
+        """Counts the sound that was heard; tells who owes what, where that is not as before."""
+        now, before = time.monotonic_ns(), dict(self._debts)
+        for number, seconds in heard.items():
+            if place := self._lent.get(number):
+                self._debts[number] = place.heard(seconds, now)
+        self._debts = {number: debt for number, debt in self._debts.items() if debt}
+        if self._debts or before:
+            await self._tell(Owing(self._debts))
+
+    async def _watch(self) -> None:
+        assert self._control is not None
+        while self._quiet < _LOOKS:
+            await asyncio.sleep(_WATCHDOG / _LOOKS)
+            self._quiet += 1
+        await self._control.close()
