@@ -95,6 +95,12 @@ class Sound(Part):
             raise ValueError("fec: expected mode 'voip' with it")
         return self
 
+    @field_validator("packet_ms", mode="before")
+    @classmethod
+    def _packet_ms(cls, given: object) -> object:
+        """A command line and the environment give texts, which a literal does not take."""
+        return int(given) if isinstance(given, str) and given.isdigit() else given
+
 
 class WebRtc(Part):
     """What concerns calls only."""

@@ -164,3 +164,7 @@ def test_stock_names_mean_the_default() -> None:
     assert local_name(names.models, "gpt-4o-mini-realtime-preview") == ""
     assert local_name(names.models, "another") is None
     assert local_name({"a*": "pattern", "ab": "exact"}, "ab") == "exact"
+
+
+def test_a_packet_length_is_told_by_the_command_line() -> None:
+    assert load(["--webrtc.sound.packet-ms", "10"]).webrtc.sound.packet_ms == 10
