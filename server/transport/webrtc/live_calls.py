@@ -23,10 +23,9 @@ from server.transport.models import asked_model
 from server.transport.webrtc.calls import LAST_CHANNEL, Calls, offer_of
 
 if TYPE_CHECKING:
-    from server.caller import Caller
     from server.manager import Manager
+    from server.protocol.live.config import Config
     from server.settings import ServerSettings
-    from server.stay import Stay
 
 
 class Transport(Struct, frozen=True, forbid_unknown_fields=True):
@@ -64,11 +63,13 @@ class LiveCalls:
         shown, after = returning.token(request), returning.after(request)
         try:
             given: Wanted = convert(fields, Wanted)
+            config = None if shown else self._config(given.session)
             offer = offer_of(given.transport.sdp, "transport.sdp")
-            if shown:
+            if config is None:
                 stay = self._manager.back(shown, caller, live=True, leg=True)
             else:
-                stay = await self._begun(given, caller)
+                ticket = self._manager.ticket(live=True)
+                stay = await self._manager.admit(wanted(config), ticket, leg=True, caller=caller)
         except RequestError as error:
             raise refused(error) from None
         token = stay.tokens.renew(shown) if shown else stay.tokens.newest
@@ -77,11 +78,10 @@ class LiveCalls:
         told = {"session": {"id": stay.id}, "transport": {"type": "webrtc", "sdp": answer}}
         return web.json_response(told, status=201, headers={HEADER: token})
 
-    async def _begun(self, given: Wanted, caller: Caller) -> Stay:
-        config = config_of(given.session, leg=True)
+    def _config(self, session: Any) -> Config:
+        config = config_of(session, leg=True)
         asked_model(config.model, self._settings.names, self._manager.info, "session.model")
-        ticket = self._manager.ticket(live=True)
-        return await self._manager.admit(wanted(config), ticket, leg=True, caller=caller)
+        return config
 
     async def hang_up(self, request: web.Request) -> web.Response:
         """Ends a session.
