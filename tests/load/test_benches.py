@@ -47,6 +47,7 @@ def test_callers_who_stream_both_ways_hear_their_own(
     assert any(level["server"] == "bare" for level in told["levels"])
 
 
+@pytest.mark.full
 @pytest.mark.timeout(200)
 def test_callers_of_own_packets_hear_their_own(tell: Tell, tmp_path: Path) -> None:
     told = bench(tell, tmp_path, "webrtc", "--ramp", "2", "--seconds", "3", "--whole")

@@ -52,6 +52,7 @@ def jitter(folder: Path) -> tuple[float, float]:
     return float(np.percentile(calm, 99)), float(np.percentile(busy, 99))
 
 
+@pytest.mark.full
 @pytest.mark.timeout(120)
 def test_a_busy_engine_does_not_stop_what_is_heard(tell: Tell, tmp_path: Path) -> None:
     calm, busy = jitter(tmp_path)
