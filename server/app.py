@@ -85,8 +85,8 @@ class _About:
         )
 
     async def health(self, request: web.Request) -> web.Response:
-        workers = [] if self._pool is None else self._pool.told()
-        return web.json_response({"status": "ok", "workers": workers})
+        workers = {} if self._pool is None else {"workers": self._pool.told()}
+        return web.json_response({"status": "ok", **workers})
 
     async def ready(self, request: web.Request) -> web.Response:
         manager = self._manager

@@ -36,11 +36,11 @@ from server.speaking import Speaking
 from server.unpaced import Streamed
 from server.updates import Updates
 
-LOOK = 50_000_000
-"""Nanoseconds between two looks at what may be due: there may be an event every millisecond."""
+LOOK = 20_000_000
+"""Nanoseconds between looks at what may be due, with an event every millisecond or so."""
 REPORT = 100_000_000
-"""Nanoseconds between reports to the engine of what was played; one with a clock knows it nearly,
-and is told a tenth as often."""
+"""Nanoseconds between reports to the engine of what was played, by which it knows its own echo; one
+with a clock knows it nearly, and is told a tenth as often."""
 
 
 class Session:
@@ -249,7 +249,7 @@ class Session:
         self._now = now
         if self.ended or now < self._look_at:
             return
-        self._look_at = now + LOOK
+        self._look_at = now + (LOOK if self._cuts else 3 * LOOK)
         if self._updates.overdue(now - self._began):
             self.update(None, self.settings)
         if now - self._reported >= (REPORT if self._cuts else 10 * REPORT):

@@ -63,7 +63,8 @@ async def is_running(settings: ServerSettings) -> bool:
     async with ClientSession(timeout=ClientTimeout(total=_PATIENCE)) as web:
         try:
             async with web.get(url, ssl=False) as answer:
-                return bool(await answer.json() == {"status": "ok"})
+                told = await answer.json()
+                return isinstance(told, dict) and told.get("status") == "ok"
         except (ClientError, OSError, TimeoutError, ValueError):
             return False
 
