@@ -63,15 +63,10 @@ class Worker:
         self._lent: dict[int, Place] = {}
         self._debts: dict[int, float] = {}
         self._freed: dict[int, asyncio.Event] = {}
-        self._lending: set[asyncio.Task[None]] = set()
+        self._lending: dict[int, asyncio.Task[None]] = {}
         self._process: Process | None = None
         self._control: ClientWebSocketResponse | None = None
         self._quiet = 0
-
-    @property
-    def pid(self) -> int | None:
-        """Its process's id, while there is one."""
-        return self._process.pid if self._process is not None else None
 
     @property
     def sessions(self) -> int:
@@ -131,7 +126,7 @@ class Worker:
         code = None
         if process is not None:
             code = await (process.terminate(grace) if grace else process.kill())
-        for number in tuple(self._lent):
+        for number in (*self._lending, *self._lent):
             self._end(number)
         self.report = Report(0, {}, "it is being started")
         return code
@@ -153,9 +148,7 @@ class Worker:
         match message:
             case Take(number=number, names=names):
                 # It may wait for another session to end, which is told here too.
-                lending = asyncio.create_task(self._lend(number, names))
-                self._lending.add(lending)
-                lending.add_done_callback(self._lending.discard)
+                self._lending[number] = asyncio.create_task(self._lend(number, names))
             case End(number=number):
                 self._end(number)
             case Offer(number=number):
@@ -175,6 +168,8 @@ class Worker:
             answer = Taken(number)
         except ServiceError as error:
             answer = Refused.of(number, error)
+        finally:
+            self._lending.pop(number, None)
         await self._tell(answer)
 
     async def _give_up(self, number: int) -> None:
@@ -187,6 +182,9 @@ class Worker:
         self._end(number)
 
     def _end(self, number: int) -> None:
+        """Nobody needs that place any more, had or still waited for."""
+        if lending := self._lending.pop(number, None):
+            lending.cancel()
         self._debts.pop(number, None)
         if place := self._lent.pop(number, None):
             place.end()
