@@ -13,7 +13,7 @@ from aiohttp import ClientError, web
 from yarl import URL
 
 from server.access import CALLER
-from server.resume import HEADER, QUERY
+from server.transport import returning
 from server.transport.body import within
 from server.workers.job import SENDER, sender
 from server.workers.tunnel import lost, tunnel
@@ -61,8 +61,7 @@ class Gateway:
         named = (
             request.path,
             request.query.get("call_id", ""),
-            request.query.get(QUERY, ""),
-            request.headers.get(HEADER, ""),
+            returning.token(request),
         )
         for name in named:
             if found := _ID.search(name):
