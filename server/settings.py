@@ -207,6 +207,11 @@ class ServerSettings(BaseSettings):
             ipaddress.ip_network(network)
         return networks
 
+    @property
+    def media_port(self) -> int:
+        """The UDP port of all calls; 0: a free one."""
+        return self.port if self.webrtc.port is None else self.webrtc.port
+
     @model_validator(mode="after")
     def _certificate(self) -> ServerSettings:
         if (self.tls_cert is None) != (self.tls_key is None):

@@ -97,7 +97,7 @@ async def media(settings: ServerSettings, running: bool) -> AsyncIterator[Media]
             finally:
                 port.close()
             return
-        number = settings.port if webrtc.port is None else webrtc.port
+        number = settings.media_port
         addresses = media_addresses(settings.host, webrtc.addresses, machine_addresses())
         public = await resolve(webrtc.public_addresses, "webrtc.public_addresses")
     except AddressProblem as problem:

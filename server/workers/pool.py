@@ -151,7 +151,6 @@ class Pool:
 
 def _numbered(settings: ServerSettings, index: int) -> ServerSettings:
     """The settings of worker ``index``: its calls have a UDP port of their own, base + index."""
-    webrtc = settings.webrtc
-    base = settings.port if webrtc.port is None else webrtc.port
-    port = base + index if base else 0
-    return settings.model_copy(update={"webrtc": webrtc.model_copy(update={"port": port})})
+    port = settings.media_port + index if settings.media_port else 0
+    webrtc = settings.webrtc.model_copy(update={"port": port})
+    return settings.model_copy(update={"webrtc": webrtc})

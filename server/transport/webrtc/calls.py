@@ -112,7 +112,7 @@ async def media_port(settings: ServerSettings) -> MediaPort:
     webrtc = settings.webrtc
     check_chosen(webrtc.addresses, machine_addresses())
     public = await resolve(webrtc.public_addresses, "webrtc.public_addresses")
-    port = MediaPort(settings.port if webrtc.port is None else webrtc.port, public)
+    port = MediaPort(settings.media_port, public)
     port.open(_addresses(settings))
     return port
 
