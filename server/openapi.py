@@ -80,7 +80,10 @@ def document(version: str) -> Json:
 
 
 def _health() -> Json:
-    done = {"200": json("It does.", object_(status={"const": "ok"}))}
+    worker = object_(worker={"type": "integer"}, sessions={"type": "integer"}, busy=TEXT)
+    told = object_(status={"const": "ok"})
+    told["properties"]["workers"] = {"type": "array", "items": worker}
+    done = {"200": json("It does; so many media workers, where there are any.", told)}
     return operation("health", "Whether the process answers; no key needed.", done)
 
 
