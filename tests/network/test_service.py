@@ -8,7 +8,7 @@ import re
 from typing import Any
 
 import pytest
-from aiohttp import ClientWebSocketResponse, FormData, WSMsgType
+from aiohttp import ClientResponse, ClientWebSocketResponse, FormData, WSMsgType
 from aiortc import RTCConfiguration, RTCPeerConnection, RTCSessionDescription
 from aiortc.mediastreams import AudioStreamTrack
 
@@ -17,7 +17,7 @@ from server.manager import Manager
 from server.transport import socket
 from server.transport.webrtc import stock
 from server.transport.webrtc.rtp import Packet, serialize
-from tests.service import service
+from tests.service import Service, service
 
 
 async def event(ws: ClientWebSocketResponse) -> dict[str, Any]:
@@ -84,9 +84,7 @@ async def test_a_drain_tells_the_callers() -> None:
         await event(ws)
         await now.manager.drain(0.1)
         assert await closed(ws) == 1001
-        response = await now.caller.post(
-            "/v1/realtime/calls", headers={"Content-Type": "application/sdp"}, data=await offer()
-        )
+        response = await offered(now, await offer())
         assert response.status == 503
 
 
@@ -134,6 +132,12 @@ class Caller:
                 return came
 
 
+async def offered(now: Service, sdp: str, query: str = "") -> ClientResponse:
+    """What the service answers to an offer."""
+    headers = {"Content-Type": "application/sdp"}
+    return await now.caller.post(f"/v1/realtime/calls{query}", headers=headers, data=sdp)
+
+
 async def offer() -> str:
     caller = Caller()
     sdp = await caller.offer()
@@ -144,11 +148,7 @@ async def offer() -> str:
 async def test_a_call_has_a_place_an_answer_and_an_end() -> None:
     async with service() as now:
         caller = Caller()
-        response = await now.caller.post(
-            "/v1/realtime/calls?model=gpt-realtime",
-            headers={"Content-Type": "application/sdp"},
-            data=await caller.offer(),
-        )
+        response = await offered(now, await caller.offer(), query="?model=gpt-realtime")
         assert response.status == 201
         assert response.content_type == "application/sdp"
         location = response.headers["Location"]
@@ -166,11 +166,7 @@ async def test_a_call_has_a_place_an_answer_and_an_end() -> None:
 async def test_a_key_that_a_caller_presses_is_told_once() -> None:
     async with service() as now:
         caller = Caller()
-        response = await now.caller.post(
-            "/v1/realtime/calls",
-            headers={"Content-Type": "application/sdp"},
-            data=await caller.offer(),
-        )
+        response = await offered(now, await caller.offer())
         answer = await response.text()
         kind = int(re.findall(r"a=rtpmap:(\d+) telephone-event/48000", answer)[0])
         await caller.answer(answer)
@@ -189,9 +185,7 @@ async def test_a_key_that_a_caller_presses_is_told_once() -> None:
 
 async def test_a_call_hung_up_before_it_connects_leaves_at_once() -> None:
     async with service() as now:
-        response = await now.caller.post(
-            "/v1/realtime/calls", headers={"Content-Type": "application/sdp"}, data=await offer()
-        )
+        response = await offered(now, await offer())
         before = len(asyncio.all_tasks())
         assert (await now.caller.delete(response.headers["Location"])).status == 200
         await asyncio.sleep(0.3)
@@ -224,11 +218,7 @@ async def test_a_form_brings_the_session_along(session: dict[str, Any]) -> None:
 async def test_a_sideband_hears_the_call_and_ends_with_it() -> None:
     async with service() as now:
         caller = Caller()
-        response = await now.caller.post(
-            "/v1/realtime/calls",
-            headers={"Content-Type": "application/sdp"},
-            data=await caller.offer(),
-        )
+        response = await offered(now, await caller.offer())
         call_id = response.headers["Location"].rpartition("/")[2]
         await caller.answer(await response.text())
         await caller.event()
@@ -253,11 +243,7 @@ async def test_a_sideband_hears_the_call_and_ends_with_it() -> None:
 async def test_a_call_without_a_channel_goes_on_however_much_happens() -> None:
     async with service() as now:
         caller = Caller(channel=False)
-        response = await now.caller.post(
-            "/v1/realtime/calls",
-            headers={"Content-Type": "application/sdp"},
-            data=await caller.offer(),
-        )
+        response = await offered(now, await caller.offer())
         call_id = response.headers["Location"].rpartition("/")[2]
         await caller.answer(await response.text())
         async with now.caller.ws_connect(f"/v1/realtime?call_id={call_id}") as sideband:
@@ -272,13 +258,9 @@ async def test_a_call_without_a_channel_goes_on_however_much_happens() -> None:
 
 async def test_a_caller_who_is_gone_before_connecting_gives_the_place_back() -> None:
     async with service(capacity=1, limits={"setup": 0.3}) as now:
-        response = await now.caller.post(
-            "/v1/realtime/calls", headers={"Content-Type": "application/sdp"}, data=await offer()
-        )
+        response = await offered(now, await offer())
         assert response.status == 201
-        busy = await now.caller.post(
-            "/v1/realtime/calls", headers={"Content-Type": "application/sdp"}, data=await offer()
-        )
+        busy = await offered(now, await offer())
         assert busy.status == 503
         assert int(busy.headers["Retry-After"]) >= 1
         assert (await busy.json())["error"]["code"] == "server_busy"
