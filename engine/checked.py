@@ -13,6 +13,7 @@ from collections.abc import AsyncIterator, Mapping
 
 import numpy as np
 
+from engine.audio.pcm import whole
 from engine.contract import (
     Cancel,
     Engine,
@@ -80,7 +81,7 @@ class CheckedSession:
         async for event in self._session.events():
             if isinstance(event, ReplyAudio):
                 if event.reply not in self._failed:
-                    if math.isfinite(np.dot(event.pcm, event.pcm)):
+                    if whole(event.pcm) or math.isfinite(np.dot(event.pcm, event.pcm)):
                         yield event
                         continue
                     for told in self._fail(event.reply):

@@ -20,10 +20,12 @@ from engine.contract import Samples, Sound
 Int16 = npt.NDArray[np.int16]
 Int32 = npt.NDArray[np.int32]
 
+_STEP = np.float32(1 / 32768)
+
 
 def from_int16(pcm: Int16) -> Samples:
     """Floats in -1..1 of 16-bit samples."""
-    return np.multiply(pcm, np.float32(1 / 32768), dtype=np.float32)
+    return np.multiply(pcm, _STEP, dtype=np.float32)
 
 
 def to_int16(pcm: Samples) -> Int16:
@@ -36,7 +38,20 @@ def to_int16(pcm: Samples) -> Int16:
 
 def floats(sound: Sound) -> Samples:
     """The samples of ``sound``, whichever form it has."""
-    return from_int16(cast(Int16, sound)) if _whole(sound) else cast(Samples, sound)
+    return from_int16(cast(Int16, sound)) if whole(sound) else cast(Samples, sound)
+
+
+def into(frame: Samples, sound: Sound) -> None:
+    """Writes the samples of ``sound`` into ``frame``, which is as long."""
+    if whole(sound):
+        np.multiply(sound, _STEP, out=frame, dtype=np.float32)
+    else:
+        frame[:] = sound
+
+
+def whole(sound: Sound) -> bool:
+    """Whether its samples are integers, and so numbers."""
+    return sound.dtype.kind == "i"
 
 
 def from_pcm16(data: bytes | memoryview) -> Samples:
@@ -52,8 +67,8 @@ def from_pcm16(data: bytes | memoryview) -> Samples:
 
 def to_pcm16(sound: Sound) -> bytes:
     """16-bit little-endian samples."""
-    whole = sound if _whole(sound) else to_int16(cast(Samples, sound))
-    return whole.astype("<i2", copy=False).tobytes()
+    integers = sound if whole(sound) else to_int16(cast(Samples, sound))
+    return integers.astype("<i2", copy=False).tobytes()
 
 
 def from_pcmu(data: bytes | memoryview) -> Samples:
@@ -74,10 +89,6 @@ def from_pcma(data: bytes | memoryview) -> Samples:
 def to_pcma(pcm: Samples) -> bytes:
     """G.711 A-law of floats."""
     return _TO_PCMA[to_int16(pcm).view(np.uint16)].tobytes()
-
-
-def _whole(sound: Sound) -> bool:
-    return sound.dtype.kind == "i"
 
 
 def _decoded_pcmu() -> Int16:

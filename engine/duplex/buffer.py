@@ -14,7 +14,8 @@ from collections import deque
 
 import numpy as np
 
-from engine.contract import Order, Samples
+from engine.audio.pcm import into
+from engine.contract import Order, Samples, Sound
 
 PREBUFFER = 2
 """Frames that sound waits for, and ticks that it waits at most."""
@@ -32,7 +33,7 @@ class Buffer:
     def __init__(self, frame: int, room: int | None = None) -> None:
         self._frame = frame
         self._capacity = CAP * frame if room is None else room
-        self._sounds: deque[Samples] = deque()
+        self._sounds: deque[Sound] = deque()
         self._orders: deque[tuple[int, Order]] = deque()
         """Each with the samples that had been offered before it."""
         self._flows = False
@@ -46,7 +47,7 @@ class Buffer:
         """Samples that can be offered now without loss."""
         return self._capacity - self.held
 
-    def put(self, entry: Samples | Order) -> None:
+    def put(self, entry: Sound | Order) -> None:
         """Adds sound or an order behind everything that waits."""
         if not isinstance(entry, np.ndarray):
             self._orders.append((self.offered, entry))
@@ -90,8 +91,8 @@ class Buffer:
             self._behind = max(0, self._behind - samples)
             self._take(samples, None)
 
-    def _take(self, samples: int, into: Samples | None) -> None:
-        """Moves the oldest samples ``into`` a frame, or away."""
+    def _take(self, samples: int, frame: Samples | None) -> None:
+        """Moves the oldest samples into ``frame``, or away."""
         self.held -= samples
         at = 0
         while at < samples:
@@ -99,6 +100,6 @@ class Buffer:
             if len(sound) > samples - at:
                 self._sounds.appendleft(sound[samples - at :])
                 sound = sound[: samples - at]
-            if into is not None:
-                into[at : at + len(sound)] = sound
+            if frame is not None:
+                into(frame[at : at + len(sound)], sound)
             at += len(sound)

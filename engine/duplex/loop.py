@@ -26,6 +26,7 @@ import numpy as np
 import numpy.typing as npt
 import structlog
 
+from engine.audio.pcm import to_int16
 from engine.clock import Clock, Wait
 from engine.contract import (
     EngineBusy,
@@ -33,6 +34,7 @@ from engine.contract import (
     EngineUnavailable,
     Fault,
     Order,
+    Sound,
     State,
 )
 from engine.duplex.options import Choices
@@ -256,12 +258,16 @@ class Loop:
             orders.append(seat.fill(batch.pcm[seat.slot], listens=listens, skipped=skipped))
         batch.tick(run)
         runs, sane, due = run.tolist(), batch.sane.tolist(), (run & batch.sane & batch.due).tolist()
-        levels, tokens = rms(batch.heard).tolist(), batch.tokens[:, 0].tolist()
+        tokens = batch.tokens[:, 0].tolist()
+        heard = batch.heard[[seat.slot for seat in seats]]
+        levels = rms(heard)
         frames = []
-        for seat, given in zip(seats, orders, strict=True):
+        for seat, given, pcm, level in zip(
+            seats, orders, _sounds(heard, levels), levels.tolist(), strict=True
+        ):
             slot = seat.slot
-            pcm = batch.heard[slot].copy() if due[slot] else None
-            frames.append((seat.listener, Frame(skipped, given, pcm, levels[slot], tokens[slot])))
+            frame = Frame(skipped, given, pcm if due[slot] else None, level, tokens[slot])
+            frames.append((seat.listener, frame))
         self._tell(partial(_hand_out, frames))
         for seat in seats:
             if runs[seat.slot]:
@@ -286,6 +292,20 @@ def rms(sound: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
     """The root mean square of each row."""
     mean: npt.NDArray[np.float32] = np.einsum("ij,ij->i", sound, sound) / sound.shape[1]
     return np.sqrt(mean)
+
+
+def _sounds(heard: npt.NDArray[np.float32], levels: npt.NDArray[np.float32]) -> list[Sound]:
+    """Each row as 16-bit samples: done for all at once it costs a fifth.
+
+    One that is not a number stays as it is, for whoever checks that.
+    """
+    broken = np.flatnonzero(~np.isfinite(levels))
+    kept = heard[broken]
+    heard[broken] = 0.0
+    sounds: list[Sound] = list(to_int16(heard))
+    for row, sound in zip(broken.tolist(), kept, strict=True):
+        sounds[row] = sound
+    return sounds
 
 
 def _refuse(waiting: Iterable[asyncio.Future[None]], why: str) -> None:

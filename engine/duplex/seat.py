@@ -6,7 +6,7 @@ import threading
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from engine.contract import CloseReason, Fault, Order, Samples
+from engine.contract import CloseReason, Fault, Order, Samples, Sound
 from engine.duplex.buffer import Buffer
 from engine.duplex.options import Choices
 
@@ -23,7 +23,7 @@ class Frame(NamedTuple):
 
     skipped: int
     orders: list[Order]
-    pcm: Samples | None
+    pcm: Sound | None
     level: float
     token: int
 
@@ -75,7 +75,7 @@ class Seat:
         """
         await self._loop.admit(self)
 
-    def put(self, entry: Samples | Order) -> int:
+    def put(self, entry: Sound | Order) -> int:
         """Sound or an order of the caller's; returns the room that is left."""
         with self._lock:
             self.buffer.put(entry)

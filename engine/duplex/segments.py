@@ -17,7 +17,7 @@ from engine.contract import (
     ReplyEnded,
     ReplyStarted,
     ReplyText,
-    Samples,
+    Sound,
 )
 
 
@@ -32,7 +32,7 @@ class Segments:
     """
 
     def __init__(self, *, frame: int, audible: float, patience: int, ahead: int) -> None:
-        self._silence = np.zeros(frame, np.float32)
+        self._silence = np.zeros(frame, np.int16)
         self._audible = audible
         self._patience = patience
         self._ahead = ahead
@@ -46,7 +46,7 @@ class Segments:
         """A frame of no reply."""
         return ReplyAudio(reply="", pcm=self._silence)
 
-    def push(self, pcm: Samples | None, level: float, text: str) -> list[Event]:
+    def push(self, pcm: Sound | None, level: float, text: str) -> list[Event]:
         """What a tick's frame (None: nothing was due) and its words come to, one frame of it.
 
         Args:
@@ -85,7 +85,7 @@ class Segments:
         self._sent = self._played = 0
         return ReplyStarted(reply=self._reply)
 
-    def _say(self, pcm: Samples, text: str) -> list[Event]:
+    def _say(self, pcm: Sound, text: str) -> list[Event]:
         start, reply = self._sent, self._reply
         if fits := start + len(pcm) <= self._played + self._ahead:
             self._sent += len(pcm)

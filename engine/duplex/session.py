@@ -6,7 +6,6 @@ from collections.abc import AsyncIterator, Callable, Iterable
 
 import msgspec
 
-from engine.audio.pcm import floats
 from engine.contract import (
     Applied,
     Cancel,
@@ -70,7 +69,7 @@ class DuplexSession:
     def hear(self, pcm: Sound) -> int:
         """See ``EngineSession``."""
         self._check()
-        return self.seat.put(floats(pcm))
+        return self.seat.put(pcm)
 
     def order(self, order: Order) -> None:
         """See ``EngineSession``. It acts at the tick that takes the sound before it, but for the

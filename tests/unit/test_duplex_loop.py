@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from engine.contract import CloseReason, EngineBusy, EngineError, EngineUnavailable, Fault, Samples
+from engine.contract import CloseReason, EngineBusy, EngineError, EngineUnavailable, Fault, Sound
 from engine.duplex.loop import Loop
 from engine.duplex.options import Choices
 from engine.duplex.seat import Frame, Seat
@@ -81,8 +81,8 @@ class Ear:
         pieces = [frame.pcm for frame in self.frames if frame.pcm is not None]
         return [float(piece[0]) for piece in pieces if piece.any()]
 
-    def piece(self) -> Samples:
-        return np.full(FRAME, self.number, np.float32)
+    def piece(self) -> Sound:
+        return np.full(FRAME, self.number, np.int16)
 
 
 def nothing(batch: Echoes, tick: int) -> None:
@@ -186,7 +186,7 @@ async def test_ticks_that_a_slow_one_overran_are_counted_and_their_silence_is_se
 
 async def test_numbers_that_break_end_their_caller_and_nobody_else() -> None:
     def breaks(batch: Echoes, tick: int) -> None:
-        broken = batch.pcm[:, 0] == 2
+        broken = batch.pcm[:, 0] == 2 / 32768
         batch.heard[broken], batch.sane[broken] = np.nan, False
 
     async with running(happens=breaks) as loop:
@@ -211,14 +211,14 @@ async def test_a_call_ends_when_its_frames_are_used_up() -> None:
 
 async def test_a_model_that_raises_ends_everybody_with_a_reason_and_is_built_anew_once() -> None:
     def raises(batch: Echoes, tick: int) -> None:
-        if (batch.pcm == 9).any():
+        if (batch.pcm == 9 / 32768).any():
             raise RuntimeError("device lost")
 
     async with running(happens=raises) as loop:
         for restarts in (1, 1):
             ears = await seated(loop, 1, 2)
             for _ in range(2):
-                ears[0].seat.put(np.full(FRAME, 9, np.float32))
+                ears[0].seat.put(np.full(FRAME, 9, np.int16))
             await until(partial(ended, ears))
             assert [ear.ended for ear in ears] == [[("engine_failed", "engine_failed")]] * 2
             await until(lambda: loop.state != "starting")
@@ -243,7 +243,7 @@ async def test_a_caller_who_floods_loses_its_own_oldest_sound_and_disturbs_nobod
     async with running() as loop:
         ears = await seated(loop, 1, 2)
         for _ in range(20):
-            ears[1].seat.put(np.full(100 * FRAME, 2, np.float32))
+            ears[1].seat.put(np.full(100 * FRAME, 2, np.int16))
             await talk(ears[:1], 1)
         await until(lambda: ears[1].seat.buffer.held == 0)
         buffer = ears[1].seat.buffer
