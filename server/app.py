@@ -86,7 +86,7 @@ class _About:
 
     async def health(self, request: web.Request) -> web.Response:
         workers = {} if self._pool is None else {"workers": self._pool.told()}
-        return web.json_response({"status": "ok", **workers})
+        return web.json_response({"status": "ok", "busy": self._manager.busy, **workers})
 
     async def ready(self, request: web.Request) -> web.Response:
         manager = self._manager

@@ -17,6 +17,7 @@ from engine.contract import Engine, EngineBusy, EngineInfo, EngineUnavailable
 from server.caller import HERE, Caller
 from server.errors import ServiceError, bad_request, refused, unavailable
 from server.observe import Metrics
+from server.overload import Overload
 from server.pacer import Pacer
 from server.places import RETRY_AFTER, OwnPlaces, Place, Places
 from server.protocol.adapter import Opening, Terms
@@ -59,6 +60,7 @@ class Manager:
     ) -> None:
         self.engine = engine
         self.draining = False
+        self.overload = Overload(settings.limits.load)
         self._settings = settings
         self._metrics = metrics
         self._pacer = Pacer(metrics)
@@ -120,6 +122,22 @@ class Manager:
             await asyncio.wait(ends, timeout=seconds)
         await self._end_all("drain")
 
+    @property
+    def busy(self) -> str:
+        """Why new callers are refused although there may be places; empty where they are not."""
+        return self.overload.busy.why if self.overload.busy else ""
+
+    def check_load(self) -> None:
+        """Refuses a new caller where this process has too much to do.
+
+        Raises:
+            ServiceError: it has (503).
+        """
+        if busy := self.overload.busy:
+            self._metrics.too_busy(busy.reason)
+            message = f"the server has too much to do ({busy.why}); call again later"
+            raise unavailable("server_busy", message, RETRY_AFTER)
+
     def ticket(self, *, live: bool = False) -> Ticket:
         """What a session is known by, for those who are answered before it begins."""
         return ticket(self._mark, live=live)
@@ -142,13 +160,15 @@ class Manager:
 
         Raises:
             ServiceError: the session cannot be had (400), the caller had as much as is allowed
-                (429), no place is free, or the service is not ready or going down.
+                (429), no place is free, there is too much to do, or the service is not ready or
+                going down.
         """
         try:
             if self.draining:
                 raise unavailable("server_draining", "the server is going down; call again later")
             if not self.ready:
                 raise self._not_ready()
+            self.check_load()
             place = await self._places.take(caller.names)
             try:
                 return await self._admit(open_, ticket or self.ticket(), leg, caller, place)
@@ -201,6 +221,8 @@ class Manager:
         self, open_: Open, ticket: Ticket, leg: bool, caller: Caller, place: Place
     ) -> Stay:
         opening = self._opened(open_, ticket.session, leg)
+        if leg:
+            self.overload.came()
         try:
             with structlog.contextvars.bound_contextvars(session=ticket.session):
                 engine = await self.engine.open()

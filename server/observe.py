@@ -7,8 +7,7 @@ can end up in it. The registry is the server's own, so that two servers in one p
 
 from __future__ import annotations
 
-import asyncio
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, get_args
 
 from prometheus_client import (
     CollectorRegistry,
@@ -19,6 +18,8 @@ from prometheus_client import (
     generate_latest,
 )
 from prometheus_client.parser import text_string_to_metric_families
+
+from server.overload import BusyReason
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -40,7 +41,6 @@ _ENGINE = (
 """What of an engine's figures is shown, as far as it has them."""
 _STAGE_BUCKETS = (0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.6, 0.8, 1.0, 1.5, 2.0, 3.0, 5.0, 10.0)
 _LAG_BUCKETS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 5.0)
-_LAG_PERIOD = 0.1
 _LATE_BUCKETS = (
     0.001,
     0.002,
@@ -85,6 +85,18 @@ class Metrics:
         )
         self._refusals = Counter(
             "parley_refusals", "Callers refused before a session.", ["code"], registry=registry
+        )
+        self._busy = Gauge(
+            "parley_busy",
+            "Whether new callers are refused, because there is too much to do.",
+            ["reason"],
+            registry=registry,
+        )
+        self._too_busy = Counter(
+            "parley_busy_refusals",
+            "Callers refused because there was too much to do.",
+            ["reason"],
+            registry=registry,
         )
         self._turns = Counter("parley_turns", "Turns callers took.", registry=registry)
         self._replies = Counter(
@@ -144,6 +156,15 @@ class Metrics:
     def refused(self, code: str) -> None:
         """A caller got no session; ``code`` is the error's."""
         self._refusals.labels(code).inc()
+
+    def busy(self, reason: BusyReason | None) -> None:
+        """Why new callers are refused now, if they are."""
+        for each in get_args(BusyReason):
+            self._busy.labels(each).set(each == reason)
+
+    def too_busy(self, reason: BusyReason | Literal["workers"]) -> None:
+        """A caller was refused because this process, or every worker, has too much to do."""
+        self._too_busy.labels(reason).inc()
 
     def turn_ended(self) -> None:
         self._turns.inc()
@@ -212,13 +233,3 @@ class _Together:
                     for sample in family.samples
                 )
         return families.values()
-
-
-async def watch_loop(metrics: Metrics) -> None:
-    """Measures, until cancelled, how late the running loop wakes its tasks, and counts them."""
-    loop = asyncio.get_running_loop()
-    while True:
-        due = loop.time() + _LAG_PERIOD
-        await asyncio.sleep(_LAG_PERIOD)
-        metrics.lagged(max(0.0, loop.time() - due))
-        metrics.tasks(len(asyncio.all_tasks(loop)))

@@ -81,9 +81,10 @@ def document(version: str) -> Json:
 
 def _health() -> Json:
     worker = object_(worker={"type": "integer"}, sessions={"type": "integer"}, busy=TEXT)
-    told = object_(status={"const": "ok"})
+    told = object_(status={"const": "ok"}, busy=TEXT)
     told["properties"]["workers"] = {"type": "array", "items": worker}
-    done = {"200": json("It does; so many media workers, where there are any.", told)}
+    why = "It does; why new callers are refused, if they are; its media workers, if there are any."
+    done = {"200": json(why, told)}
     return operation("health", "Whether the process answers; no key needed.", done)
 
 

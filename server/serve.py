@@ -23,12 +23,13 @@ from server import garbage, logs
 from server.access import TOKEN_QUERY, access_of
 from server.app import create_app
 from server.manager import Manager
-from server.observe import Metrics, watch_loop
+from server.observe import Metrics
 from server.places import OwnPlaces
 from server.settings import shown
 from server.state import state_folder
 from server.tls import self_signed, server_context
 from server.transport.addresses import AddressProblem, is_loopback, machine_addresses
+from server.watch import watch_loop
 from server.workers.pool import Pool
 
 if TYPE_CHECKING:
@@ -77,7 +78,8 @@ async def serve(
     rules = access_of(settings)
     pool = None
     if shared is not None:
-        pool = Pool(shared, settings, OwnPlaces(settings.limits, lambda: manager.capacity), metrics)
+        places = OwnPlaces(settings.limits, lambda: manager.capacity)
+        pool = Pool(shared, settings, places, metrics, manager.check_load)
     house = _House(manager, pool)
     runner = web.AppRunner(
         create_app(manager, settings, metrics, rules, pool),
@@ -86,7 +88,7 @@ async def serve(
         shutdown_timeout=_SHUTDOWN,
     )
     stopping = _Signals()
-    lag = asyncio.create_task(watch_loop(metrics))
+    watching = asyncio.create_task(watch_loop(metrics, manager.overload))
     try:
         port = await _listen(runner, settings)
         if not _secure(settings) and not is_loopback(settings.host):
@@ -98,7 +100,7 @@ async def serve(
             if stopping.gently:
                 await stopping.before(house.drain(settings.limits.drain), again=True)
     finally:
-        lag.cancel()
+        watching.cancel()
         await house.stop()
         await runner.cleanup()
         stopping.close()

@@ -46,7 +46,7 @@ class SettingsProblem(Exception):
 
 
 class Limits(Part):
-    """How long things may take, in seconds, and how much one caller may use.
+    """How long things may take, in seconds, and how much callers may use.
 
     A caller is an API key, and an address too; programs on this machine itself count by their key
     only.
@@ -64,6 +64,13 @@ class Limits(Part):
     session: float = Field(default=3600.0, gt=0, description="Longest session.")
     drain: float = Field(
         default=30.0, ge=0, description="For running sessions to end after SIGTERM."
+    )
+    load: float = Field(
+        default=0.85,
+        gt=0,
+        le=1,
+        description="Share of a core that a process may use and still take new sessions, so that "
+        "all stay in time; 1: whatever it uses.",
     )
     caller_sessions: int = Field(
         default=20, ge=1, description="Sessions at once, per API key and per address."

@@ -14,12 +14,13 @@ from typing import TYPE_CHECKING
 
 import structlog
 
-from server.errors import unavailable
+from server.errors import ServiceError, unavailable
 from server.places import RETRY_AFTER, OwnPlaces
 from server.workers.handle import Worker
 from server.workers.job import Job
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from server.observe import Metrics
@@ -47,12 +48,19 @@ class Pool:
         settings: the operator's.
         places: what the workers' sessions take.
         metrics: count the losses.
+        check_load: raises where this process itself has too much to do for a new session.
     """
 
     def __init__(
-        self, folder: Path, settings: ServerSettings, places: OwnPlaces, metrics: Metrics
+        self,
+        folder: Path,
+        settings: ServerSettings,
+        places: OwnPlaces,
+        metrics: Metrics,
+        check_load: Callable[[], None],
     ) -> None:
         self._metrics = metrics
+        self._check_load = check_load
         self.workers = [
             Worker(Job(index, _numbered(settings, index), folder), places)
             for index in range(settings.media_workers)
@@ -96,16 +104,19 @@ class Pool:
         Raises:
             ServiceError: none takes any now.
         """
-        if free := self._free():
-            turn = next(self._turns) % len(free)
-            return min(free[turn:] + free[:turn], key=lambda worker: worker.sessions)
-        why = "; ".join(f"worker {w.job.index}: {w.report.busy}" for w in self.workers)
-        raise unavailable("server_busy", f"no worker takes calls now ({why})", RETRY_AFTER)
+        try:
+            self._check_load()
+            free = self._free()
+        except ServiceError as error:
+            self._metrics.refused(error.code)
+            raise
+        turn = next(self._turns) % len(free)
+        return min(free[turn:] + free[:turn], key=lambda worker: worker.sessions)
 
     @property
     def ready(self) -> bool:
         """Whether a caller would be served now, if a place is free."""
-        return bool(self._free())
+        return any(worker.ready for worker in self.workers)
 
     def told(self) -> list[dict[str, str | int]]:
         """How each worker does; ``busy`` says why no calls are brought to it, if so."""
@@ -115,7 +126,11 @@ class Pool:
         ]
 
     def _free(self) -> list[Worker]:
-        return [worker for worker in self.workers if worker.ready and not worker.report.busy]
+        if free := [w for w in self.workers if w.ready and not w.report.busy]:
+            return free
+        self._metrics.too_busy("workers")
+        why = "; ".join(f"worker {w.job.index}: {w.report.busy}" for w in self.workers)
+        raise unavailable("server_busy", f"no worker takes calls now ({why})", RETRY_AFTER)
 
     async def figures(self) -> dict[str, str]:
         """What each worker says of itself, in Prometheus' text format, by its number."""

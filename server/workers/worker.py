@@ -24,10 +24,11 @@ from server import garbage, logs
 from server.access import CALLER
 from server.answering import answer_errors
 from server.manager import Manager
-from server.observe import Metrics, watch_loop
+from server.observe import Metrics
 from server.transport.addresses import AddressProblem
 from server.transport.body import MAX_REQUEST
 from server.transport.routes import add_sessions
+from server.watch import watch_loop
 from server.workers.desk import Desk
 from server.workers.job import SENDER, Job, caller_of
 from server.workers.messages import CONTROL
@@ -60,7 +61,8 @@ async def work(job: Job) -> None:
         draining.add(asyncio.create_task(manager.drain(seconds)))
 
     def report() -> tuple[int, str]:
-        return manager.sessions, "" if manager.ready else f"its engine is {engine.state}"
+        why = manager.busy if manager.ready else f"its engine is {engine.state}"
+        return manager.sessions, why
 
     desk = Desk(report, drain)
     settings = job.settings
@@ -81,7 +83,7 @@ async def work(job: Job) -> None:
         keepalive_timeout=settings.limits.session,
     )
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, desk.over.set)
-    lag = asyncio.create_task(watch_loop(metrics))
+    watching = asyncio.create_task(watch_loop(metrics, manager.overload))
     try:
         await manager.start()
         await runner.setup()
@@ -89,7 +91,7 @@ async def work(job: Job) -> None:
         garbage.spare()
         await desk.over.wait()
     finally:
-        lag.cancel()
+        watching.cancel()
         await manager.stop()
         await runner.cleanup()
 

@@ -10,9 +10,11 @@ import pytest
 from engine.contract import Applied, Close, Closed, Settings
 from engine.outbox import Outbox
 from engine.simulated.options import parse
+from server.caller import HERE
 from server.errors import ServiceError
 from server.manager import Manager
 from server.observe import Metrics
+from server.overload import LOOKS, Look
 from server.protocol.live.config import config_of
 from server.protocol.live.opening import wanted
 from server.settings import ServerSettings
@@ -78,4 +80,45 @@ async def test_a_session_that_waits_for_its_settings_takes_one_place() -> None:
         outbox.put(Applied(id=settings.id, effective=settings))
     async with asyncio.timeout(15):
         assert len(await asyncio.gather(*arriving)) == manager.sessions == PLACES
+    await manager.stop()
+
+
+def overloaded(manager: Manager) -> None:
+    """Has its loop use a whole core for some seconds."""
+    for at in range(1, LOOKS + 1):
+        manager.overload.look(Look(at=0.1 * at, cpu=0.1 * at, late=0.0))
+
+
+async def test_a_manager_with_too_much_to_do_refuses_newcomers_and_finds_who_is_there() -> None:
+    engine, metrics = Slow(), Metrics()
+    manager = Manager(engine, ServerSettings(), metrics)
+    arriving = asyncio.create_task(manager.admit(LIVE))
+    async with asyncio.timeout(15):
+        while not engine.asked:  # noqa: ASYNC110 - the fake has no event
+            await asyncio.sleep(0.01)
+    (outbox, settings), *_ = engine.asked
+    outbox.put(Applied(id=settings.id, effective=settings))
+    stay = await arriving
+    overloaded(manager)
+    with pytest.raises(ServiceError, match="100% of a core") as refused:
+        await manager.admit(LIVE)
+    assert (refused.value.code, refused.value.status) == ("server_busy", 503)
+    assert refused.value.retry_after
+    assert metrics.value("parley_busy_refusals_total", reason="cpu") == 1
+    assert manager.find(stay.call_id) is stay
+    assert manager.back(stay.tokens.newest, HERE, live=True, leg=False) is stay
+    assert (manager.ready, manager.sessions) == (True, 1)
+    await manager.stop()
+
+
+async def test_calls_that_come_at_once_are_counted_as_they_come() -> None:
+    manager = Manager(Slow(), ServerSettings(capacity=PLACES), Metrics())
+    for at in range(1, LOOKS + 1):
+        manager.overload.look(Look(at=0.1 * at, cpu=0.084 * at, late=0.0))
+    assert not manager.busy
+    arriving = asyncio.create_task(manager.admit(LIVE, leg=True))
+    await asyncio.sleep(0)
+    assert "have just come: 1)" in manager.busy
+    arriving.cancel()
+    await asyncio.gather(arriving, return_exceptions=True)
     await manager.stop()

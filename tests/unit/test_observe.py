@@ -7,7 +7,9 @@ import json
 import subprocess
 import sys
 
-from server.observe import Metrics, watch_loop
+from server.observe import Metrics
+from server.overload import Overload
+from server.watch import watch_loop
 
 SPEAKER = """
 import asyncio, gc, logging
@@ -87,7 +89,7 @@ def test_only_figures_with_known_names_are_shown_of_an_engine() -> None:
 
 async def test_a_blocked_loop_shows() -> None:
     metrics = Metrics()
-    watching = asyncio.create_task(watch_loop(metrics))
+    watching = asyncio.create_task(watch_loop(metrics, Overload(1.0)))
     await asyncio.sleep(0.01)
     deadline = asyncio.get_running_loop().time() + 0.25
     while asyncio.get_running_loop().time() < deadline:

@@ -1,0 +1,59 @@
+"""The front and its workers: who gets the next session, and who is told that nobody can have it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from server.errors import ServiceError, unavailable
+from server.observe import Metrics
+from server.places import OwnPlaces
+from server.settings import ServerSettings
+from server.workers.messages import Report
+from server.workers.pool import Pool
+
+
+def nothing() -> None:
+    pass
+
+
+def pool(tmp_path: Path, *busy: str, check_load: Any = nothing) -> tuple[Pool, Metrics]:
+    """A pool whose workers answer, and say why they take no calls, if so."""
+    settings, metrics = ServerSettings(media_workers=len(busy)), Metrics()
+    made = Pool(tmp_path, settings, OwnPlaces(settings.limits, lambda: 9), metrics, check_load)
+    there: Any = object()  # Of a connection it is only asked whether there is one.
+    for worker, why in zip(made.workers, busy, strict=True):
+        worker._control = there
+        worker.report = Report(0, {}, why)
+    return made, metrics
+
+
+def test_a_worker_with_too_much_to_do_gets_no_session_while_another_takes_some(
+    tmp_path: Path,
+) -> None:
+    made, _ = pool(tmp_path, "91% of a core is in use", "", "its loop wakes 120 ms late")
+    assert {made.choose().job.index for _ in range(6)} == {1}
+    assert made.ready
+
+
+def test_only_where_all_have_too_much_to_do_newcomers_are_told_why(tmp_path: Path) -> None:
+    made, metrics = pool(tmp_path, "91% of a core is in use", "its loop wakes 120 ms late")
+    with pytest.raises(ServiceError, match=r"91%.*120 ms") as refused:
+        made.choose()
+    assert (refused.value.code, refused.value.status) == ("server_busy", 503)
+    assert refused.value.retry_after
+    assert metrics.value("parley_busy_refusals_total", reason="workers") == 1
+    assert metrics.value("parley_refusals_total", code="server_busy") == 1
+    assert made.ready, "those who have a session are served"
+
+
+def test_a_front_with_too_much_to_do_refuses_for_its_workers(tmp_path: Path) -> None:
+    def check_load() -> None:
+        raise unavailable("server_busy", "the server has too much to do")
+
+    made, metrics = pool(tmp_path, "", "", check_load=check_load)
+    with pytest.raises(ServiceError, match="too much to do"):
+        made.choose()
+    assert metrics.value("parley_refusals_total", code="server_busy") == 1
