@@ -157,7 +157,7 @@ async def _bench(
         "output_rate": RATE,
         "capacity": max(ramp),
     }
-    parley = machine.started(*machine.parley(json.dumps(engine)))
+    parley = machine.started(*machine.parley(json.dumps(engine), *machine.TAKES_ALL))
     bare = machine.started("-m", "server.bench.bare", protocol)
     async with parley as (url, pid), bare as (bare_url, bare_pid):
         servers = [Server("parley", url, pid, checks=True)]

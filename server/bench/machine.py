@@ -12,6 +12,8 @@ from pathlib import Path
 
 _TICKS = os.sysconf("SC_CLK_TCK")
 _PATIENCE = 60.0
+TAKES_ALL = ("--limits.load", "1")
+"""Flags of a server that takes callers however much it has to do."""
 
 
 def announce() -> None:
@@ -54,11 +56,13 @@ async def started(*command: str) -> AsyncIterator[tuple[str, int]]:
         await process.wait()
 
 
-def parley(engine: str) -> tuple[str, ...]:
-    """The command of a ``parley serve`` with the simulated engine of options ``engine``, JSON."""
+def parley(engine: str, *flags: str) -> tuple[str, ...]:
+    """The command of a ``parley serve`` with ``flags`` and the simulated engine of options
+    ``engine``, JSON.
+    """
     command = ("-c", "import sys; from server.cli import main; sys.exit(main())", "serve")
     told = ("--engine.name", "simulated", "--engine.options", engine)
-    return (*command, "--log-level", "warning", "--port", "0", *told)
+    return (*command, "--log-level", "warning", "--port", "0", *told, *flags)
 
 
 def family(pid: int) -> Iterator[int]:

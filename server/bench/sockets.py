@@ -108,7 +108,8 @@ def main(arguments: Sequence[str]) -> int:
 async def _bench(sessions: int, seconds: float) -> tuple[Result, Result]:
     async with machine.started("-m", "server.bench.sockets") as (url, pid):
         echo = await _measure("bare echo", url, pid, sessions, seconds)
-    async with machine.started(*machine.parley(json.dumps(_ENGINE))) as (url, pid):
+    ours = machine.parley(json.dumps(_ENGINE), *machine.TAKES_ALL)
+    async with machine.started(*ours) as (url, pid):
         parley = await _measure("parley", url, pid, sessions, seconds)
     return echo, parley
 

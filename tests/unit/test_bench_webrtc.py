@@ -145,9 +145,11 @@ TOOK = Took(
 )
 
 
-def measured(server: str, callers: int, *, jitter: float = 0.0, late: float = 0.0) -> Level:
+def measured(
+    server: str, callers: int, *, jitter: float = 0.0, late: float = 0.0, refused: int = 0
+) -> Level:
     heard = [Found(10, 10, [0.005], [jitter])] * callers
-    return level(server, callers, heard, [late], TOOK)
+    return level(server, heard, [late], TOOK, refused)
 
 
 def test_a_run_keeps_its_budgets_or_names_those_it_misses() -> None:
@@ -158,8 +160,17 @@ def test_a_run_keeps_its_budgets_or_names_those_it_misses() -> None:
     assert "10 sessions are clean" in missed.missed[0]
 
 
+def test_callers_who_were_refused_are_told_and_count_as_callers_too_many() -> None:
+    few = measured("parley", 30, refused=20)
+    assert "30 callers (20 more refused)" in few.line()
+    verdict = Verdict.of([measured("parley", 25), few], 1.0)
+    assert (verdict.clean, verdict.status) == (30, 1)
+    assert "30 sessions are clean" in verdict.missed[0]
+    assert "0 callers (5 more refused)" in measured("parley", 0, refused=5).line()
+
+
 def test_a_run_of_late_callers_or_on_a_strange_machine_is_void() -> None:
     assert Verdict.of([measured("parley", 1, late=0.02)], 1.0).void
     assert not Verdict.of([measured("parley", 1), measured("stock", 10)], 1.0).void
-    cheap = level("stock", 10, [Found(1, 1, [0.1], [0.0])], [0.0], replace(TOOK, front=0.2))
+    cheap = level("stock", [Found(1, 1, [0.1], [0.0])] * 10, [0.0], replace(TOOK, front=0.2))
     assert Verdict.of([measured("parley", 1), cheap], 1.0).void

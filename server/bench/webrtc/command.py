@@ -2,10 +2,10 @@
 
 Callers say recorded speech in packets of 20 ms to ``parley serve``, whose simulated engine, in a
 process of its own, returns each frame the moment it hears it; level by level, until one is not
-clean (:mod:`server.bench.webrtc.level`). A stock aiortc server that returns what it hears is
-measured in the same run, at few callers. A server's front has one core; callers and the engine have
-another, where there are two. Callers go before what else runs there, as those of a network do;
-servers run as they always do, and nothing has a real-time priority.
+clean (:mod:`server.bench.webrtc.level`) or callers are refused. A stock aiortc server that returns
+what it hears is measured in the same run, at few callers. A server's front has one core; callers
+and the engine have another, where there are two. Callers go before what else runs there, as those
+of a network do; servers run as they always do, and nothing has a real-time priority.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ import msgspec
 from engine.audio.resample import Resampler
 from server.bench import duplex, machine
 from server.bench.frames import RATE as SERVED
-from server.bench.webrtc.crowd import Crowd
+from server.bench.webrtc.crowd import Crowd, Refused
 from server.bench.webrtc.lag import Lag
 from server.bench.webrtc.level import CRITERIA, Level, Took, Verdict, level
 from server.bench.webrtc.speech import RATE, Speech, speech
@@ -38,7 +38,8 @@ _TRIES = 2
 _NICENESS = -10
 """Of the callers."""
 _SETTLE = 2.0
-_BETWEEN = 1.0
+_BETWEEN = 4.0
+"""Seconds until all have left, and a server that had too much to do takes callers again."""
 _CORES = sorted(os.sched_getaffinity(0))
 
 
@@ -118,7 +119,8 @@ def _ramp(
                 if not measured.faults or server.name == "stock":
                     break
             levels.append(measured)
-            if server.name == "parley" and measured.faults and not whole:
+            unclean = measured.faults or measured.refused
+            if server.name == "parley" and unclean and not whole:
                 return levels
     return levels
 
@@ -126,8 +128,14 @@ def _ramp(
 def _measured(server: Server, script: Speech, callers: int, seconds: float) -> Level:
     server.pin()
     crowd = Crowd(server.url, script, callers)
+    refusals = []
     for _ in range(callers):
-        crowd.call()
+        try:
+            crowd.call()
+        except Refused as refusal:
+            refusals.append(str(refusal))
+    if refusals:
+        print(f"{server.name}, {len(refusals)} of {callers} callers refused: {refusals[0]}")
     crowd.run(time.monotonic() + _SETTLE)
     lag = Lag(server.url)
     times, used, began = machine.cpu_times(), _used(server.pid), time.monotonic()
@@ -148,7 +156,7 @@ def _measured(server: Server, script: Speech, callers: int, seconds: float) -> L
         load=os.getloadavg()[0],
     )
     crowd.leave()
-    return level(server.name, callers, crowd.found(), crowd.late, took)
+    return level(server.name, crowd.found(), crowd.late, took, len(refusals))
 
 
 def _used(pid: int) -> tuple[float, float, float]:

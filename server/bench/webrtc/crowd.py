@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import heapq
 import http.client
+import json
 import select
 import time
 
@@ -24,6 +25,10 @@ _GLANCE = 0.01
 
 class CannotConnect(Exception):
     """A call did not come about."""
+
+
+class Refused(Exception):
+    """The server takes no more callers now; the message is its own."""
 
 
 class Crowd:
@@ -48,13 +53,14 @@ class Crowd:
         """Makes one call more, who begins to talk.
 
         Raises:
-            CannotConnect: it was refused, or takes too long.
+            Refused: there is too much to do, or no place.
+            CannotConnect: it was refused for another reason, or takes too long.
         """
         number, self._made = self._made, self._made + 1
         call = Call(self._script, number * self._apart % len(self._script.packets), self._identity)
+        call.answered(self._posted(call.offer()))
         self._poll.register(call.socket, select.EPOLLIN)
         self._calls[call.socket.fileno()] = call
-        call.answered(self._posted(call.offer()))
         patience = time.monotonic() + _PATIENCE
         while not call.connected:
             now = time.monotonic()
@@ -125,6 +131,8 @@ class Crowd:
         response = connection.getresponse()
         answer = response.read().decode()
         connection.close()
+        if response.status == http.HTTPStatus.SERVICE_UNAVAILABLE:
+            raise Refused(json.loads(answer)["error"]["message"])
         if response.status != http.HTTPStatus.CREATED:
             raise CannotConnect(f"a call was refused with {response.status}: {answer}")
         return answer

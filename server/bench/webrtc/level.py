@@ -56,6 +56,8 @@ class Level(msgspec.Struct, frozen=True, kw_only=True):
 
     server: str
     callers: int
+    refused: int
+    """Callers beside those who were not let in."""
     verified: float
     added_p50: float
     added_p99: float
@@ -67,7 +69,7 @@ class Level(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def cost(self) -> float:
         """Cores per session."""
-        return (self.took.front + self.took.engine) / self.callers
+        return (self.took.front + self.took.engine) / max(1, self.callers)
 
     @property
     def void(self) -> bool:
@@ -89,11 +91,12 @@ class Level(msgspec.Struct, frozen=True, kw_only=True):
         """For people."""
         took = self.took
         lag = "not told" if took.lag_p99 is None else f"<= {1000 * took.lag_p99:g} ms"
+        refused = f" ({self.refused} more refused)" if self.refused else ""
         return (
-            f"{self.server}, {self.callers} callers: {self.verified:.1%} verified; send jitter p50 "
-            f"{1000 * self.jitter_p50:.1f}, p99 {1000 * self.jitter_p99:.1f} ms; added delay p50 "
-            f"{1000 * self.added_p50:.1f}, p99 {1000 * self.added_p99:.1f} ms; CPU front "
-            f"{100 * took.front:.0f} %, engine {100 * took.engine:.0f} %, "
+            f"{self.server}, {self.callers} callers{refused}: {self.verified:.1%} verified; "
+            f"send jitter p50 {1000 * self.jitter_p50:.1f}, p99 {1000 * self.jitter_p99:.1f} ms; "
+            f"added delay p50 {1000 * self.added_p50:.1f}, p99 {1000 * self.added_p99:.1f} ms; "
+            f"CPU front {100 * took.front:.0f} %, engine {100 * took.engine:.0f} %, "
             f"{100 * self.cost:.2f} % of a core each; {took.memory / 1e6:.0f} MB, {took.threads} "
             f"threads, loop lag p99 {lag}; callers {100 * took.own:.0f} %, late p99 "
             f"{1000 * self.own_late_p99:.1f} ms; stolen {took.stolen:.1%}, load {took.load:.1f}: "
@@ -102,15 +105,16 @@ class Level(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def level(
-    server: str, callers: int, found: Sequence[Found], late: Sequence[float], took: Took
+    server: str, found: Sequence[Found], late: Sequence[float], took: Took, refused: int = 0
 ) -> Level:
-    """What ``callers`` found of what they said, summed up; ``late`` are the callers themselves."""
+    """What callers ``found`` of what they said, summed up; ``late`` are the callers themselves."""
     stretches = sum(each.stretches for each in found)
     delays = [delay for each in found for delay in each.delays]
     jitter = [gap for each in found for gap in each.jitter]
     return Level(
         server=server,
-        callers=callers,
+        callers=len(found),
+        refused=refused,
         verified=sum(each.alike for each in found) / stretches if stretches else 0.0,
         added_p50=_percentile(delays, 50),
         added_p99=_percentile(delays, 99),
@@ -141,7 +145,9 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
         ours = [each for each in levels if each.server == "parley"]
         clean = max((each.callers for each in ours if not each.faults), default=0)
         judged: dict[str, bool] = {}
-        if (wanted := CLEAN.get(talk)) and (clean >= wanted or any(each.faults for each in ours)):
+        if (wanted := CLEAN.get(talk)) and (
+            clean >= wanted or any(each.faults or each.refused for each in ours)
+        ):
             judged[f"{clean} sessions are clean on one media core, budget {wanted}"] = (
                 clean >= wanted
             )
