@@ -21,7 +21,7 @@ def test_a_full_server_says_when_to_try_again(caller: Caller, simulated: Server)
     other.open(simulated.url)
     other.page.click("#talk")
     assert _told(other, "server_busy") == (
-        "Every place is taken",
+        "The server is full",
         "The server is talking to as many people as it can. Try again in 5 seconds.",
     )
     caller.hang_up()

@@ -50,7 +50,7 @@ const WORDINGS = {
     text: "It may be stopped, or the network is down. Check that Parley is running, then press Talk.",
   },
   server_busy: {
-    title: "Every place is taken",
+    title: "The server is full",
     text: "The server is talking to as many people as it can. Try again in {seconds} seconds.",
   },
   engine_not_ready: {
