@@ -82,6 +82,8 @@ class EngineInfo(_Plain, frozen=True):
     replies: Literal["when_told", "by_itself"] = "when_told"
     tick: int | None = None
     """Input samples per tick of a clocked engine, or None."""
+    real_time: bool = False
+    """Replies are made as they sound, not ahead: what waits of one and need not is late."""
     voices: tuple[str, ...] = ()
     models: tuple[str, ...] = ()
     languages: tuple[str, ...] = ()

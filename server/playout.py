@@ -19,6 +19,7 @@ from msgspec.structs import replace
 
 from engine.audio.pcm import floats
 from engine.contract import Samples, Sound
+from server.surplus import Surplus
 
 FRAME = 0.02
 """Seconds per frame that a leg is sent."""
@@ -86,16 +87,20 @@ class Taken(Struct, frozen=True):
 
 @dataclass(slots=True)
 class _Sound:
-    """A reply's sound that waits; ``read`` samples of it were handed out."""
+    """A reply's sound that waits; ``read`` samples of it were handed out.
+
+    ``came`` is when the last of those samples did (ns).
+    """
 
     reply: str
-    chunks: deque[Samples] = field(default_factory=deque)
+    chunks: deque[tuple[int, Samples]] = field(default_factory=deque)
     waiting: int = 0
     read: int = 0
+    came: int = 0
     finished: bool = False
 
-    def push(self, pcm: Samples) -> None:
-        self.chunks.append(pcm)
+    def push(self, pcm: Samples, now: int) -> None:
+        self.chunks.append((now, pcm))
         self.waiting += len(pcm)
 
     def take(self, samples: int) -> Samples:
@@ -105,9 +110,9 @@ class _Sound:
         self.waiting -= wanted
         self.read += wanted
         while wanted:
-            chunk = self.chunks.popleft()
+            self.came, chunk = self.chunks.popleft()
             if len(chunk) > wanted:
-                self.chunks.appendleft(chunk[wanted:])
+                self.chunks.appendleft((self.came, chunk[wanted:]))
                 chunk = chunk[:wanted]
             wanted -= len(chunk)
             pieces.append(chunk)
@@ -115,7 +120,7 @@ class _Sound:
 
     def put_back(self, pcm: Samples) -> None:
         """Undoes the last ``take``."""
-        self.chunks.appendleft(pcm)
+        self.chunks.appendleft((self.came, pcm))
         self.waiting += len(pcm)
         self.read -= len(pcm)
 
@@ -129,12 +134,20 @@ class Paced:
         allowance: seconds between handing out and hearing (network, the client's buffers).
         fill: whether silence is handed out between replies: one stream that never stops, in one
             phase from its first frame.
+        real_time: whether replies are made as they sound. Then what lateness has left waiting is
+            let go of; of replies made ahead, never a sample.
     """
 
     paced = True
 
     def __init__(
-        self, rate: int, frame: int, allowance: float = 0.05, *, fill: bool = False
+        self,
+        rate: int,
+        frame: int,
+        allowance: float = 0.05,
+        *,
+        fill: bool = False,
+        real_time: bool = False,
     ) -> None:
         self._rate = rate
         self._frame = frame
@@ -142,6 +155,7 @@ class Paced:
         self._allowance = round(allowance * rate)
         self._fade = round(FADE * rate)
         self._fill = np.zeros(frame, np.float32) if fill else None
+        self._surplus = Surplus(self._period, GRID) if real_time else None
         self._queue: deque[_Sound] = deque()
         self._played: dict[str, int] = {}
         self._due: int | None = None
@@ -156,7 +170,7 @@ class Paced:
         if sound is None:
             sound = _Sound(reply)
             self._queue.append(sound)
-        sound.push(floats(pcm))
+        sound.push(floats(pcm), now)
 
     def finish(self, reply: str) -> None:
         for sound in self._queue:
@@ -223,6 +237,8 @@ class Paced:
             self._due = None
             return None
         self._due += self._period
+        if self._surplus and self._fill is None:
+            self._due -= self._surplus.sooner()
         if self._due <= now:
             self._due = now - now % GRID + self._period
         return taken
@@ -247,10 +263,12 @@ class Paced:
             return None
         sound = self._queue[0]
         started = sound.reply if sound.read == 0 else None
-        sounding = sound.take(self._frame)
+        sounding = sound.take(self._frame * self._frames(sound))
+        if self._surplus and self._due is not None:
+            self._surplus.add(max(0, self._due - sound.came))
         if not self._held and self._fill is None:
             self._handed.append((now, sound.reply, sounding))
-        pcm = _padded(self._shaped(sounding), self._frame)
+        pcm = _padded(self._shaped(_laid_over(sounding, self._frame)), self._frame)
         return Taken(
             pcm, reply=sound.reply, end=sound.read, started=started, stopped=self._retire()
         )
@@ -263,6 +281,11 @@ class Paced:
         if self._held and not (sound.read and sound.waiting and self._faded() < self._fade):
             return False
         return sound.waiting >= self._frame or sound.finished
+
+    def _frames(self, sound: _Sound) -> int:
+        """Of how many of ``sound`` the next frame is made: two, laid over each other, catch up."""
+        whole = not self._held and sound.waiting >= 2 * self._frame
+        return self._surplus.frames() if self._surplus and whole else 1
 
     def _retire(self) -> tuple[str, ...]:
         """Drops sounds handed out whole; while held, the fade may call the last one back."""
@@ -310,6 +333,14 @@ def forget_oldest(by_reply: dict[str, Any]) -> None:
 def _ramp(samples: int) -> Samples:
     """From 1 to 0 over ``samples``."""
     return np.linspace(1, 0, samples, dtype=np.float32)
+
+
+def _laid_over(pcm: Samples, samples: int) -> Samples:
+    """Twice as many ``samples``, the first ones turning into the others; fewer as they are."""
+    if len(pcm) <= samples:
+        return pcm
+    falling = _ramp(samples)
+    return pcm[:samples] * falling + pcm[samples:] * (1 - falling)
 
 
 def _padded(pcm: Samples, samples: int) -> Samples:

@@ -63,8 +63,8 @@ class Presence:
         self._tokens = tokens
         self._pacer = pacer
         self._record = record
-        self._clocked = session.info.tick is not None
-        self._rewinds = not live and not self._clocked
+        self._real_time = session.info.real_time
+        self._rewinds = not live and not self._real_time
         self._failed = failed
         self._tell = tell
         self.worked = False
@@ -126,8 +126,8 @@ class Presence:
         self.let_go()
         self.lost_at = time.monotonic_ns()
         self._record.lost()
-        if self._clocked and isinstance(self._playout, Paced):
-            self._put_on_line(None)  # Its clock runs on: what it says now is said to nobody.
+        if self._real_time and isinstance(self._playout, Paced):
+            self._put_on_line(None)  # Its time runs on: what is said now is said to nobody.
 
     def let_go(self) -> None:
         """Ends the connection's time, if one has it; safe to call twice."""

@@ -74,6 +74,7 @@ def _facts(checkpoint: Checkpoint, built: Built, options: Options) -> Facts:
             output_rate=rate,
             replies="by_itself",
             tick=frame,
+            real_time=True,
             voices=tuple(voices),
             models=("personaplex" if checkpoint.lead else "moshi",),
             capacity=min(options.slots, built.pages.unpromised // built.pages.needed(positions)),

@@ -64,6 +64,7 @@ class Options(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
             output_rate=self.output_rate,
             replies=self.replies,
             tick=self.tick,
+            real_time=not self.detects,
             voices=self.voices,
             models=("simulated",),
             languages=self.languages,

@@ -50,6 +50,10 @@ class Weather:
         self._random = random.Random(seed)
         self._to_lose = 0
 
+    def lose(self, packets: int) -> None:
+        """The next ``packets`` do not arrive."""
+        self._to_lose = packets
+
     def fate(self) -> list[float]:
         """The delays, in seconds, with which the next packet arrives; none: it does not."""
         now, chance = self.conditions, self._random.random
@@ -93,6 +97,7 @@ class Relay:
         self._selector = selectors.DefaultSelector()
         self._selector.register(self._inside, selectors.EVENT_READ)
         self._lock = threading.Lock()
+        self._held_until = 0.0
         self._over = False
         self._thread = threading.Thread(target=self._run, name="relay")
 
@@ -116,6 +121,15 @@ class Relay:
         """Changes the network."""
         for weather in self.weathers:
             weather.conditions = conditions
+
+    def lose(self, packets: int) -> None:
+        """Loses the next ``packets`` of each way."""
+        for weather in self.weathers:
+            weather.lose(packets)
+
+    def hold(self, seconds: float) -> None:
+        """Holds all that comes for so long, and then passes it on at once."""
+        self._held_until = time.monotonic() + seconds
 
     def move(self) -> None:
         """Callers send from another address from now on; nothing comes through the one before."""
@@ -158,7 +172,8 @@ class Relay:
         delays = [] if self.dark else weather.fate()
         self.lost += not delays
         for delay in delays:
-            entry = (time.monotonic() + delay, next(self._numbers), by, to, data)
+            at = max(time.monotonic() + delay, self._held_until)
+            entry = (at, next(self._numbers), by, to, data)
             heapq.heappush(self._waiting, entry)
 
     def _send(self, by: socket.socket, to: Address, data: bytes) -> None:

@@ -53,7 +53,8 @@ class Opening(Struct, frozen=True):
         if info.tick is not None and not self.terms.leg:
             return Streamed()
         seconds = self.terms.frame if self.terms.leg else SOCKET_FRAME
-        return Paced(info.output_rate, round(seconds * info.output_rate), fill=True)
+        frame = round(seconds * info.output_rate)
+        return Paced(info.output_rate, frame, fill=True, real_time=info.real_time)
 
     def adapter(self, session: Session) -> LiveAdapter:
         """See ``Opening``."""

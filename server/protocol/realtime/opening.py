@@ -39,9 +39,11 @@ class Opening(Struct, frozen=True):
 
     def playout(self) -> Playout:
         """See ``Opening``: without a leg a client takes sound as it is made, and plays it."""
-        rate = self.terms.info.output_rate
-        frame = round(self.terms.frame * rate)
-        return Paced(rate, frame) if self.terms.leg else HandedOver(rate)
+        info = self.terms.info
+        if not self.terms.leg:
+            return HandedOver(info.output_rate)
+        frame = round(self.terms.frame * info.output_rate)
+        return Paced(info.output_rate, frame, real_time=info.real_time)
 
     def adapter(self, session: Session) -> RealtimeAdapter:
         """See ``Opening``."""
