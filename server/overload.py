@@ -19,9 +19,9 @@ from typing import Literal, NamedTuple, TypeAlias
 
 LOOKS = 30
 """Looks that are judged together; fewer say nothing yet."""
-LATE = 0.100
-"""Seconds by which half of the wakes may be late: what plays a call has no more in hand, and three
-times what a machine does to a loop that has a fifth of a core left."""
+LATE = 0.250
+"""Seconds by which half of the wakes may be late: nobody can talk like that, and a machine that has
+much else to do comes to a third of it."""
 NEWCOMER = 0.03
 """Share of a core that a call is taken to need, until it shows."""
 EASE = 0.85
@@ -79,9 +79,10 @@ class Overload:
         ease = EASE if self.busy else 1.0
         first, last = self._looks[0], self._looks[-1]
         share = (last.cpu - first.cpu) / (last.at - first.at)
-        if share + NEWCOMER * self._unseen() > ease * self._most:
-            came = f" (calls that have just come: {sum(self._came)})" if any(self._came) else ""
-            why = f"{share:.0%} of a core is in use{came}; expected at most {self._most:.0%}"
+        soon = NEWCOMER * self._unseen()
+        if share + soon > ease * self._most:
+            more = f", and soon {soon:.0%} more by calls that have just come" if soon else ""
+            why = f"{share:.0%} of a core is in use{more}; expected at most {self._most:.0%}"
             return Busy("cpu", why)
         late = median(look.late for look in self._looks)
         if late > ease * LATE:

@@ -76,7 +76,8 @@ class Held:
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[Server]:
     engine = {"replies": "by_itself", "threshold": 0.0, "input_rate": RATE}
-    with simulated(tmp_path / "log", "--webrtc.addresses", '["127.0.0.1"]', **engine) as running:
+    flags = ("--webrtc.addresses", '["127.0.0.1"]', *machine.TAKES_ALL)
+    with simulated(tmp_path / "log", *flags, **engine) as running:
         yield running
 
 
