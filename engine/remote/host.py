@@ -64,7 +64,7 @@ class Host:
         except Exception as error:
             log.error("engine did not stop", exc_info=error)
 
-    def _from_parent(self, message: wire.ToHost) -> None:
+    def _from_parent(self, message: wire.Audio | wire.ToHost) -> None:
         if isinstance(message, wire.Begin):
             self._beginning = asyncio.create_task(self._begin(message))
         else:
@@ -89,7 +89,7 @@ class Host:
         """Lets other servers in; the folder that ``path`` lies in keeps strangers out."""
 
         def join() -> Link:
-            def received(message: wire.ToHost) -> None:
+            def received(message: wire.Audio | wire.ToHost) -> None:
                 if isinstance(message, wire.Join):
                     self._served[link] = Served(engine, link)
                 else:

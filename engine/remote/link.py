@@ -11,10 +11,8 @@ from collections.abc import Callable
 from math import inf
 from typing import Any
 
-import msgspec
-
 from engine.contract import EngineError
-from engine.remote.wire import FromHost, ToHost, Unpacker, Unsendable, pack
+from engine.remote.wire import Message, Unpacker, Unsendable, pack
 
 _BACKLOG = 128 << 20
 """Bytes that may wait for the other end to read."""
@@ -52,7 +50,7 @@ class Link(asyncio.Protocol):
         self.ended = asyncio.Event()
         """Whether ``lost`` has been called."""
 
-    def send(self, message: ToHost | FromHost, *, within: float = 0.0) -> None:
+    def send(self, message: Message, *, within: float = 0.0) -> None:
         """Sends a message; after the end it is dropped.
 
         One that may take ``within`` seconds leaves with whatever is sent next, and in order.
@@ -62,7 +60,7 @@ class Link(asyncio.Protocol):
         """
         self._append(pack(message), within)
 
-    def offer(self, message: ToHost | FromHost, *, within: float = 0.0) -> None:
+    def offer(self, message: Message, *, within: float = 0.0) -> None:
         """Sends a message unless it takes more than half of the room that is left.
 
         So whoever sends much is refused long before those who send little.
@@ -120,7 +118,7 @@ class Link(asyncio.Protocol):
         try:
             for message in self._unpacker.push(data):
                 self._received(message)
-        except (EngineError, msgspec.DecodeError):
+        except (EngineError, ValueError):
             self.abort("it sent what cannot be read")
 
     def pause_writing(self) -> None:

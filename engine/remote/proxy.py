@@ -22,6 +22,8 @@ from engine.contract import (
     EngineError,
     EngineInfo,
     EngineUnavailable,
+    Event,
+    ReplyAudio,
     State,
 )
 from engine.remote import logs, wire
@@ -226,12 +228,12 @@ class RemoteEngine:
         for session in sessions.values():
             session.lost(message)
 
-    def _received(self, message: wire.FromHost) -> None:
+    def _received(self, message: wire.Audio | wire.FromHost) -> None:
         match message:
+            case wire.Audio():
+                self._told(message.session, ReplyAudio(message.reply, message.pcm))
             case wire.Told():
-                session = self._sessions.get(message.session)
-                if session is not None and not session.told(message.event):
-                    del self._sessions[message.session]
+                self._told(message.session, message.event)
             case wire.Alive():
                 self._alive(message)
             case wire.Figures():
@@ -248,6 +250,11 @@ class RemoteEngine:
                 self._answer(message.info)
             case wire.Failed():
                 self._answer(EngineError(message.message))
+
+    def _told(self, number: int, event: Event) -> None:
+        session = self._sessions.get(number)
+        if session is not None and not session.told(event):
+            del self._sessions[number]
 
     def _alive(self, message: wire.Alive) -> None:
         assert self._child is not None

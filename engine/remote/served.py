@@ -71,10 +71,10 @@ class Served:
         self._link.send(wire.Ready(engine.info))
         self._spawn(self._live())
 
-    def received(self, message: wire.ToHost) -> None:
+    def received(self, message: wire.Audio | wire.ToHost) -> None:
         """Takes what the server sends."""
         match message:
-            case wire.Hear():
+            case wire.Audio():
                 self._hear(message.session, message.pcm)
             case wire.Give():
                 self._give(message.session, message.order)
@@ -181,8 +181,10 @@ class Served:
             self._fail(number, error)
 
     def _tell(self, number: int, event: Event) -> None:
-        within = _SOUND if isinstance(event, ReplyAudio) else 0.0
-        self._link.send(wire.Told(number, event), within=within)
+        if isinstance(event, ReplyAudio):
+            self._link.send(wire.Audio(number, event.pcm, event.reply), within=_SOUND)
+        else:
+            self._link.send(wire.Told(number, event))
 
     def _fail(self, number: int, error: Exception) -> None:
         """Ends a session whose engine has raised what no engine should."""

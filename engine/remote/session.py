@@ -54,7 +54,7 @@ class RemoteSession:
             self._looks = 0
         self._offered += len(pcm)
         for at in range(0, len(pcm), _PIECE):
-            self._pass(wire.Hear(self._number, pcm[at : at + _PIECE]), _HEARD)
+            self._pass(wire.Audio(self._number, pcm[at : at + _PIECE]), _HEARD)
         return self.room
 
     def order(self, order: Order) -> None:
@@ -104,7 +104,7 @@ class RemoteSession:
         self._looks += 1
         return self._looks
 
-    def _pass(self, message: wire.Hear | wire.Give, within: float) -> None:
+    def _pass(self, message: wire.Audio | wire.Give, within: float) -> None:
         try:
             self._link.offer(message, within=within)
         except Unsendable as error:

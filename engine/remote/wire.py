@@ -1,8 +1,9 @@
 """What passes between a server and an engine in a process of its own.
 
-Frames over one stream socket: four bytes of length, little-endian, and a msgpack message. A message
-is one of the structs below; orders and events travel inside as the contract has them, and sound as
-16-bit little-endian samples. Everything is in one order per direction.
+Frames over one stream socket, little-endian, each with a head: how long the rest is, and which
+session's sound. Sound, which is nearly everything, is its reply's name and 16-bit samples; anything
+else is of session 0 and a msgpack message: one of the structs below, orders and events inside as
+the contract has them. Everything is in one order per direction.
 
 The socket is inherited, and both ends run the same code on one machine: nothing here defends
 against a stranger. The bound on a frame catches a bug before it takes the memory.
@@ -10,6 +11,7 @@ against a stranger. The bound on a frame catches a bug before it takes the memor
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterator
 from typing import Any, TypeAlias
 
@@ -22,7 +24,9 @@ from engine.contract import EngineError, EngineInfo, Event, Order, Sound, State
 
 MAX_FRAME = 64 << 20
 """Bytes of a message, at most."""
-_HEAD = 4
+_HEAD = struct.Struct("<IIH")
+"""Bytes behind the head; the session whose sound they are, or 0; bytes of its reply's name."""
+_LONGEST_NAME = 0xFFFF
 
 
 class Unsendable(EngineError):
@@ -38,6 +42,14 @@ class FrameTooLong(Unsendable):
 
 class _Message(Struct, array_like=True, tag=True):
     """Base of all messages."""
+
+
+class Audio(Struct, frozen=True):
+    """More sound of session ``session``: the caller's, or that of reply ``reply``."""
+
+    session: int
+    pcm: Sound
+    reply: str = ""
 
 
 # To the engine's process
@@ -67,13 +79,6 @@ class Open(_Message):
 
     session: int
     context: dict[str, Any] = {}
-
-
-class Hear(_Message):
-    """Sound for a session."""
-
-    session: int
-    pcm: Sound
 
 
 class Give(_Message):
@@ -120,7 +125,7 @@ class Unavailable(_Message):
 
 
 class Told(_Message):
-    """An event of a session."""
+    """An event of a session, other than sound."""
 
     session: int
     event: Event
@@ -148,31 +153,41 @@ class Logged(_Message):
     fields: dict[str, Any]
 
 
-ToHost: TypeAlias = Begin | Join | Open | Hear | Give
+ToHost: TypeAlias = Begin | Join | Open | Give
 FromHost: TypeAlias = Ready | Failed | Opened | Busy | Unavailable | Told | Alive | Figures | Logged
+Message: TypeAlias = Audio | ToHost | FromHost
 
 
-def pack(message: ToHost | FromHost) -> bytes:
+def pack(message: Message) -> bytes:
     """A message as a frame.
 
     Raises:
         FrameTooLong: it is beyond the bound.
-        Unsendable: it holds half a surrogate pair, too large a number, or too deep a nest.
+        Unsendable: it holds half a surrogate pair, too large a number, too long a name, or too deep
+            a nest.
     """
+    session, name = 0, b""
     try:
-        body = _encoder.encode(message)
+        if isinstance(message, Audio):
+            session, name = message.session, message.reply.encode()
+            body = pcm.to_pcm16(message.pcm)
+        else:
+            body = _encoder.encode(message)
     except (UnicodeError, OverflowError, RecursionError) as error:
         raise Unsendable(f"frame: {type(error).__name__}") from None
-    if len(body) > MAX_FRAME:
-        raise FrameTooLong(len(body))
-    return len(body).to_bytes(_HEAD, "little") + body
+    size = len(name) + len(body)
+    if size > MAX_FRAME:
+        raise FrameTooLong(size)
+    if len(name) > _LONGEST_NAME:
+        raise Unsendable(f"reply: expected at most {_LONGEST_NAME} bytes, got {len(name)}")
+    return b"".join((_HEAD.pack(size, session, len(name)), name, body))
 
 
 class Unpacker:
     """Cuts a stream of bytes into messages; any split of the bytes gives the same ones."""
 
     def __init__(self, kind: Any) -> None:
-        self._decoder = msgspec.msgpack.Decoder(kind, dec_hook=_sound)
+        self._decoder = msgspec.msgpack.Decoder(kind)
         self._rest = b""
 
     def push(self, data: bytes) -> Iterator[Any]:
@@ -183,27 +198,22 @@ class Unpacker:
             msgspec.DecodeError: a message is not what it should be.
         """
         data = self._rest + data
-        view, at = memoryview(data), 0
-        while len(data) - at >= _HEAD:
-            size = int.from_bytes(view[at : at + _HEAD], "little")
+        at, head = 0, _HEAD.size
+        while len(data) - at >= head:
+            size, session, name = _HEAD.unpack_from(data, at)
             if size > MAX_FRAME:
                 raise FrameTooLong(size)
-            end = at + _HEAD + size
+            start, end = at + head, at + head + size
             if end > len(data):
                 break
-            yield self._decoder.decode(view[at + _HEAD : end])
+            if session:
+                sound = start + name
+                samples = np.frombuffer(data[sound:end], "<i2")
+                yield Audio(session, samples, data[start:sound].decode())
+            else:
+                yield self._decoder.decode(data[start:end])
             at = end
         self._rest = data[at:]
 
 
-def _bytes(thing: Any) -> Any:
-    if isinstance(thing, np.ndarray):
-        return pcm.to_pcm16(thing)
-    raise TypeError(f"cannot travel: {type(thing).__name__}")
-
-
-def _sound(kind: Any, data: Any) -> Sound:
-    return np.frombuffer(data, "<i2")
-
-
-_encoder = msgspec.msgpack.Encoder(enc_hook=_bytes)
+_encoder = msgspec.msgpack.Encoder()

@@ -49,7 +49,6 @@ EVENTS: list[c.Event] = [
     c.TranscriptCompleted(turn="t", text="a b", seconds=0.5),
     c.TranscriptFailed(turn="t", message="no"),
     c.ReplyStarted(reply="r"),
-    c.ReplyAudio(reply="r", pcm=np.arange(480, dtype=np.int16)),
     c.ReplyText(reply="r", text="a", start=0, end=480),
     c.ToolCall(reply="r", call_id="c", name="f", arguments="{}"),
     c.ReplyEnded(reply="r", reason="length", usage=c.Usage(output_tokens=3), timings={"llm": 0.1}),
@@ -57,7 +56,7 @@ EVENTS: list[c.Event] = [
     c.Closed(reason="engine_lost", heard=3, dropped=1),
 ]
 
-MESSAGES: list[wire.FromHost] = [
+MESSAGES: list[wire.Audio | wire.FromHost] = [
     wire.Ready(c.EngineInfo(name="n", input_rate=16000, output_rate=24000)),
     wire.Failed("no"),
     wire.Opened(1, 32000),
@@ -67,6 +66,8 @@ MESSAGES: list[wire.FromHost] = [
     wire.Figures({"sessions": 1.0}),
     wire.Logged(10, "engine.cascade", "turn ended", {"session": "sess_1", "at": ["a.py:1 f"]}),
     *(wire.Told(1, event) for event in EVENTS),
+    wire.Audio(1, np.arange(480, dtype=np.int16), "répondre"),
+    wire.Audio(2, np.zeros(0, np.int16)),
 ]
 STREAM = b"".join(wire.pack(message) for message in MESSAGES)
 
@@ -78,7 +79,7 @@ def plain(thing: object) -> object:
 
 def test_every_order_and_event_is_tried() -> None:
     assert {type(order) for order in ORDERS} == set(get_args(c.Order))
-    assert {type(event) for event in EVENTS} == set(get_args(c.Event))
+    assert {type(event) for event in EVENTS} == set(get_args(c.Event)) - {c.ReplyAudio}
 
 
 @pytest.mark.parametrize("order", ORDERS, ids=lambda order: type(order).__name__)
@@ -90,7 +91,7 @@ def test_an_order_passes(order: c.Order) -> None:
 def test_sound_of_either_form_arrives_as_16_bit_samples() -> None:
     whole = np.array([-32768, -1, 0, 1, 32767], np.int16)
     for sound in (whole, floats(whole)):
-        (got,) = wire.Unpacker(wire.ToHost).push(wire.pack(wire.Hear(7, sound)))
+        (got,) = wire.Unpacker(wire.ToHost).push(wire.pack(wire.Audio(7, sound)))
         assert got.pcm.dtype == np.int16
         assert (got.pcm == whole).all()
 
@@ -108,22 +109,27 @@ def test_any_split_of_the_bytes_gives_the_same_messages(cuts: list[int]) -> None
 @given(st.lists(st.integers(-32768, 32767), max_size=100))
 def test_every_16_bit_sample_passes_unchanged(samples: list[int]) -> None:
     pcm = np.array(samples, np.int16)
-    (got,) = wire.Unpacker(wire.ToHost).push(wire.pack(wire.Hear(1, pcm)))
+    (got,) = wire.Unpacker(wire.ToHost).push(wire.pack(wire.Audio(1, pcm)))
     assert got.pcm.tolist() == samples
 
 
 def test_sound_that_is_not_contiguous_passes() -> None:
     pcm = np.arange(10, dtype=np.int16)[::3]
-    (got,) = wire.Unpacker(wire.ToHost).push(wire.pack(wire.Hear(1, pcm)))
+    (got,) = wire.Unpacker(wire.ToHost).push(wire.pack(wire.Audio(1, pcm)))
     assert got.pcm.tolist() == [0, 3, 6, 9]
+
+
+def test_a_reply_whose_name_is_too_long_is_not_sent() -> None:
+    with pytest.raises(wire.Unsendable, match="reply: expected at most 65535 bytes, got 65536"):
+        wire.pack(wire.Audio(1, np.zeros(1, np.int16), "r" * 65536))
 
 
 def test_a_message_beyond_the_bound_is_neither_sent_nor_taken(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    frame = wire.pack(wire.Hear(1, np.zeros(100, np.float32)))
+    frame = wire.pack(wire.Audio(1, np.zeros(100, np.float32)))
     monkeypatch.setattr(wire, "MAX_FRAME", 100)
-    with pytest.raises(wire.FrameTooLong, match="expected at most 100 bytes, got 2"):
-        wire.pack(wire.Hear(1, np.zeros(100, np.float32)))
+    with pytest.raises(wire.FrameTooLong, match="expected at most 100 bytes, got 200"):
+        wire.pack(wire.Audio(1, np.zeros(100, np.float32)))
     with pytest.raises(wire.FrameTooLong):
-        list(wire.Unpacker(wire.ToHost).push(frame[:4]))
+        list(wire.Unpacker(wire.ToHost).push(frame[:10]))
