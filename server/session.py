@@ -84,7 +84,6 @@ class Session:
         self._tell = tell
         self._playout, self._live = playout, live
         self._cuts = info.tick is None  # A clocked engine listens as it speaks: it yields itself.
-        self._owed = Owed()
         kept = 0 if playout.paced else KEPT
         self._listening = Listening(self.conversation, tell, info.input_rate, kept)
         self._speaking = Speaking(self.conversation, playout, tell, self._order, info)
@@ -93,7 +92,7 @@ class Session:
         self._updates = Updates(self._order, tell)
         self._context = Shared(self._order, info.can.tools)
         self._idle_turn: str | None = None
-        self._idle = IdleWatch()
+        self._idle, self._owed = IdleWatch(), Owed()
         self._activity: Activity = "listening"
         self._judging, self._faulted = False, ""
 
@@ -112,9 +111,10 @@ class Session:
             pcm = np.zeros_like(pcm)
         self._listening.hear(pcm)
         self.heard += len(pcm) / self.info.input_rate
-        with contextlib.suppress(contract.SessionEnded):
+        try:
             return self._engine.hear(pcm)
-        return 0
+        except contract.SessionEnded:
+            return 0
 
     @property
     def waiting(self) -> bool:

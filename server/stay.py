@@ -295,18 +295,18 @@ class Stay:
 
         Returns whether all were taken, and all their sound was heard.
         """
-        now = time.monotonic_ns()
-        self.session.tick(now)
-        if not self.session.waiting:
-            self._answered = now
-        heard = self._adapter.pump()
-        while self._inbox and heard and not self.session.ended:
-            if self.session.waiting and now - self._answered < PATIENCE:
+        session, now = self.session, time.monotonic_ns()
+        session.tick(now)
+        heard = self._roomy.is_set() or self._adapter.pump()
+        while self._inbox and heard and not session.ended:
+            if not session.waiting:
+                self._answered = now
+            elif now - self._answered < PATIENCE:
                 break
             raw, sender = self._inbox.popleft()
             self._asking = (sender,)
-            answers = self._adapter.receive(raw, self.audience.place(sender))
-            self.audience.tell(answers, [sender])
+            if answers := self._adapter.receive(raw, self.audience.place(sender)):
+                self.audience.tell(answers, [sender])
             heard = self._adapter.pump()
         return self.session.ended or (heard and not self._inbox)
 

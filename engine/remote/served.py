@@ -45,11 +45,15 @@ log = structlog.get_logger("engine.remote.host")
 
 @dataclass(slots=True, eq=False)
 class _Stay:
-    """A session and its accounts, in input samples: offered, and of these pushed out, and heard."""
+    """A session and its accounts, in input samples: offered, and of these pushed out, and heard.
+
+    ``room`` was left when it last heard some; there is more now, if anything.
+    """
 
     session: EngineSession
     capacity: int
     log: Any
+    room: int = 0
     offered: int = 0
     dropped: int = 0
     heard: int = 0
@@ -160,11 +164,14 @@ class Served:
         stay = self._stays.get(number)
         if stay is None:
             return
-        stay.offered += len(pcm)
-        stay.dropped += max(0, len(pcm) - stay.session.room)
+        samples = len(pcm)
+        stay.offered += samples
+        if samples > stay.room:
+            stay.dropped += max(0, samples - stay.session.room)
         try:
-            with contextlib.suppress(SessionEnded):
-                stay.session.hear(pcm)
+            stay.room = stay.session.hear(pcm)
+        except SessionEnded:
+            pass
         except Exception as error:
             self._fail(number, error)
 

@@ -43,9 +43,8 @@ class RemoteSession:
     @property
     def room(self) -> int:
         """See ``EngineSession``. None while the other side does not read."""
-        if not self._link.writable.is_set():
-            return 0
-        return max(self._capacity - (self._offered - self._taken), 0)
+        room = self._capacity - (self._offered - self._taken)
+        return room if room > 0 and self._link.writable.is_set() else 0
 
     def hear(self, pcm: Sound) -> int:
         """See ``EngineSession``."""

@@ -237,7 +237,7 @@ class LiveAdapter:
         if self._watched:
             audio = self._reflected_out.push(sounded.pcm)
             rendered.append(events.ReflectedOutput(delta=audio, start_ms=start, end_ms=end))
-        rendered += [events.spoken(words) for words in begun]
+        rendered.extend(map(events.spoken, begun))
         if (seconds := end // 1000) >= self._reported + USAGE:
             self._reported = seconds
             rendered.append(events.SessionUsageUpdated(usage=events.Usage(seconds)))

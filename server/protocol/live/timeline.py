@@ -49,7 +49,7 @@ class OutputTimeline:
     @property
     def ms(self) -> int:
         """How far the stream has come."""
-        return self._ms(self._position)
+        return self._position * 1000 // self._rate
 
     def say(self, reply: str, text: str, start: int, end: int) -> None:
         """``text`` will be spoken by the samples ``start`` to ``end`` of ``reply``."""
@@ -115,7 +115,8 @@ class InputTimeline:
         """``samples`` more were heard, the last of them by ``now``, in ms of the session."""
         allowed = PAUSE if self._position else 0
         self._position += samples
-        if (behind := now - self.ms) > allowed:
+        behind = now - self._position * 1000 // self._rate - self._paused
+        if behind > allowed:
             self._paused += behind
 
     def begin(self, item: str, at_ms: int) -> None:
