@@ -130,6 +130,9 @@ class Settings(_Tagged, frozen=True):
     """How much of what follows them the words of a transcript wait for, to be surer of them."""
     replies: bool = True
     """False: no reply will be asked for, so nothing need be prepared ahead of one."""
+    real_time: bool = False
+    """The caller's sound comes as it is spoken, as on a call: what waits of it and need not is
+    late. Else it may come faster, and all of it is heard."""
 
 
 class Text(_Tagged, frozen=True):

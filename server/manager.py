@@ -206,7 +206,7 @@ class Manager:
         return Terms(
             info=self.info,
             names=self._settings.names,
-            settings=SessionSettings(instructions=self._settings.instructions),
+            settings=SessionSettings(instructions=self._settings.instructions, real_time=leg),
             expires_at=int(time.time() + self._longest),
             leg=leg,
             frame=self._settings.webrtc.sound.packet_ms / 1000,

@@ -44,6 +44,8 @@ class SessionSettings(Struct, frozen=True, kw_only=True):
     idle_timeout_ms: int | None = None
     transcribe: bool = True
     """Transcripts of the caller are sent to the client (they are made in any case)."""
+    real_time: bool = False
+    """The caller's sound comes as it is spoken: no client sets it, a call has it."""
     language: str = ""
     delay: Delay = "low"
     tools: tuple[Tool, ...] = ()

@@ -51,6 +51,7 @@ class Updates:
             language=settings.language,
             delay=settings.delay,
             replies=settings.replies,
+            real_time=settings.real_time,
         )
         self._asked[order.id] = (ref, settings)
         self._order(order)

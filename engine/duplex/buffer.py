@@ -4,8 +4,10 @@ Sound waits until two frames are there, so that a late packet does no harm; it i
 at a time, until it has run out. Four frames wait at most, where nothing else is said; beyond these
 the oldest goes, since a model that listens live must not fall behind. Nor must it after ticks that
 were skipped: what the caller said meanwhile is let go, for whoever is heard later than before is
-heard later for good. What is too little to be waited for (the last of a caller who has gone quiet)
-is taken as it is, filled up with silence. Pure.
+heard later for good. So is, of sound that comes as it is spoken, what a late piece has left
+waiting; where it may come faster, more waits than has to, and all is heard. What is too little to
+be waited for (the last of a caller who has gone quiet) is taken as it is, filled up with silence.
+Pure.
 """
 
 from __future__ import annotations
@@ -21,6 +23,8 @@ PREBUFFER = 2
 """Frames that sound waits for, and ticks that it waits at most."""
 CAP = 4
 """Frames that may wait, where nothing else is said."""
+STANDS = 10
+"""Ticks after which what waited at each of them is waited for in vain."""
 
 
 class Buffer:
@@ -28,6 +32,9 @@ class Buffer:
 
     Args:
         room: samples that may wait; None: four frames.
+
+    Attributes:
+        real_time: whether sound comes as it is spoken, and no faster.
     """
 
     def __init__(self, frame: int, room: int | None = None) -> None:
@@ -37,6 +44,8 @@ class Buffer:
         self._orders: deque[tuple[int, Order]] = deque()
         """Each with the samples that had been offered before it."""
         self._flows = False
+        self._left: deque[int] = deque(maxlen=STANDS)  # samples, by each of the latest ticks
+        self.real_time = False
         self._waited = 0
         self._behind = 0  # samples that skipped ticks did not take
         self.offered = self.dropped = self.held = 0
@@ -74,6 +83,8 @@ class Buffer:
         self._take(samples, frame)
         if not samples:
             self._behind = 0
+        if self.real_time:
+            self._catch_up()
         if not listens:
             self.dropped += samples
             samples = 0
@@ -83,6 +94,14 @@ class Buffer:
         while self._orders and self._orders[0][0] <= self.offered - self.held:
             orders.append(self._orders.popleft()[1])
         return orders
+
+    def _catch_up(self) -> None:
+        """Drops what no tick of the last while had need of, if it is half a frame or more."""
+        self._left.append(self.held)
+        surplus = min(self._left) - (PREBUFFER - 1) * self._frame
+        if len(self._left) == STANDS and surplus >= self._frame / 2:
+            self._let_go(surplus)
+            self._left.clear()
 
     def _let_go(self, samples: int) -> None:
         """Drops the oldest samples, if there are any to drop."""

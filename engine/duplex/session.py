@@ -148,6 +148,7 @@ class DuplexSession:
             except ValueError as error:
                 return Refused(order.id, "instructions", f"instructions: {error}")
             self._first = told
+            self.seat.buffer.real_time = told.real_time
             self.seat.begin(self._facts.choices(), prompt)
         if not self._facts.takes_role:
             told = msgspec.structs.replace(told, instructions="")

@@ -77,6 +77,35 @@ def test_sound_waits_until_two_frames_are_there_and_then_flows() -> None:
     assert heard == [0, 1, 9, 17, 25, 33]
 
 
+@given(st.integers(1, 60), st.integers(1, 2 * FRAME), st.integers(1, 3 * FRAME))
+def test_after_a_late_piece_who_speaks_is_heard_as_soon_as_before(
+    late: int, piece: int, begun: int
+) -> None:
+    """Time passes a sample at a time; for ``late`` of them nothing comes, and then all at once."""
+    buffer, waits = Buffer(FRAME, 20 * FRAME), []
+    buffer.real_time = True
+    said = 0
+    for now in range(60 * FRAME):
+        late_now = 20 * FRAME <= now < 20 * FRAME + late
+        if now % piece == 0 and not late_now:
+            buffer.put(numbered(said, now - said))
+            said = now
+        if now % FRAME == begun % FRAME:
+            buffer.fill(sound := frame())
+            waits.append(now - int(sound.max()) if sound.any() else now)
+    assert max(waits[-10:]) <= max(waits[5:15]) + FRAME
+
+
+def test_where_sound_may_come_faster_than_it_is_spoken_all_of_it_is_heard() -> None:
+    buffer, offered = Buffer(FRAME), 0
+    for _ in range(100):
+        room = buffer.room
+        buffer.put(numbered(offered, room))
+        offered += room
+        buffer.fill(frame())
+    assert buffer.dropped == 0
+
+
 def test_the_oldest_goes_first() -> None:
     buffer = Buffer(FRAME)
     buffer.put(numbered(0, 6 * FRAME))

@@ -82,6 +82,7 @@ def wanted(config: Config, event_id: str | None = None) -> Callable[[str, Terms]
             voice=names.voice(name, "session.audio.output.voice") if name else "",
             turns=TurnDetection(kind="semantic"),
             tools=(DELEGATE,) if info.can.tools else (),
+            real_time=terms.settings.real_time,
         )
         shown = _shown(config, settings, id, terms, name or names.local_voice(""))
         return Opening(config, shown, settings, terms, event_id)
