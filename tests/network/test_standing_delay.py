@@ -34,6 +34,8 @@ COUNTED = 0.8
 """Seconds of sound whose delay is taken."""
 LATEST = 0.6
 """Seconds within which sound is looked for."""
+MORE = {"unclocked": SECONDS, "clocked": 2 * SECONDS}
+"""Seconds of delay that chance makes of it: a frame of each clock on the way."""
 ENGINES: dict[str, dict[str, int]] = {"unclocked": {}, "clocked": {"tick": RATE // 100}}
 
 
@@ -121,7 +123,7 @@ def test_after_trouble_sound_comes_as_soon_as_before(
             caller.talk(trouble(caller.server, caller.relay) + 0.2)
         caller.talk(SOON - 0.2)
         deadline = time.monotonic() + WITHIN
-        while (later := min(caller.delays(), default=1.0)) > before + SECONDS:
+        while (later := min(caller.delays(), default=1.0)) > before + MORE[engine]:
             assert time.monotonic() < deadline, f"{later:.3f} s, and before {before:.3f} s"
     tell(f"{engine} echo: {1000 * before:.0f} ms, after trouble {1000 * later:.0f} ms")
 
@@ -138,4 +140,4 @@ def test_two_seconds_after_trouble_sound_comes_as_soon_as_before(
         caller.talk(TROUBLES[trouble](caller.server, caller.relay) + SOON)
         later = statistics.median(caller.delays())
     tell(f"{engine} echo: {1000 * before:.0f} ms; {trouble}: {1000 * later:.0f} ms")
-    assert later <= before + SECONDS
+    assert later <= before + MORE[engine]
