@@ -16,6 +16,8 @@ from aiohttp import WSMsgType, web
 from aiohttp._websocket.reader import WebSocketDataQueue
 from aiohttp.http import WebSocketReader
 
+from server.transport.kernel import unread
+
 if TYPE_CHECKING:
     import asyncio
 
@@ -86,6 +88,11 @@ class DirectSocket(web.WebSocketResponse[Literal[False]]):
         self._untaken += message.type in _MESSAGES
         return False
 
+    def read_rest(self) -> None:
+        """Takes what came before the connection was lost: a goodbye may be in it."""
+        if self._transport is not None and self._parser is not None:
+            self._parser.feed_data(unread(self._transport))
+
     def _post_start(
         self, request: web.BaseRequest, protocol: str | None, writer: WebSocketWriter
     ) -> None:
@@ -109,6 +116,10 @@ class _Queue(WebSocketDataQueue):
     def feed_data(self, data: Message, size: int) -> None:
         if not self._socket.offer(data):
             super().feed_data(data, size)
+
+    def feed_eof(self) -> None:
+        self._socket.read_rest()
+        super().feed_eof()
 
 
 def _framed(text: bytes) -> bytes:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from aiohttp import WSCloseCode, web
 
 from server.errors import ServiceError, unavailable
-from server.transport.kernel import is_gone, keep_alive
+from server.transport.kernel import is_gone, keep_alive, unread
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -97,6 +97,7 @@ class _FromClient:
 
     def feed_eof(self) -> None:
         """The client is gone; its session is told by the end of its socket, now or soon."""
+        self._worker.write(unread(self._client))
         self._worker.close()
         asyncio.get_running_loop().call_later(_LOOK, self._worker.transport.abort)
 

@@ -20,7 +20,7 @@ from tests.network.simulated import simulated, tone
 from tests.network.test_neighbours import LONG, OFFER, SDP
 from tests.serving import Server
 
-MOST = 0.2
+MOST = 0.15
 """Share of a core, which a client without manners soon takes and a call alone does not."""
 BURST, EVERY = 50, 0.02
 WITHIN = 60.0

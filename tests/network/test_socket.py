@@ -14,12 +14,13 @@ import pytest
 from aiohttp import ClientWebSocketResponse, WSMsgType
 
 from engine.audio import pcm
+from server.bench.frames import GOODBYE
 from server.protocol.wire import MAX_AUDIO_EVENT
 from server.transport import socket as session_socket
 from tests.callers import SOCKET_RATE, socket
 from tests.conformance.bursts import append, say, silence, tone
 from tests.network.simulated import free, simulated
-from tests.network.test_vanishing import upgraded
+from tests.network.test_vanishing import UPGRADE, reset, upgraded
 from tests.service import service
 
 CLOCKED: dict[str, Any] = {"replies": "by_itself", "tick": 320, "room": 0.5}
@@ -135,3 +136,23 @@ async def test_of_a_large_append_nothing_is_lost_and_what_follows_it_stays_behin
         assert (await event(ws))["type"] == "input_audio_buffer.committed"
         heard = await until(ws, "conversation.item.input_audio_transcription.completed")
         assert heard["usage"] == {"type": "duration", "seconds": pytest.approx(40)}
+
+
+async def test_a_goodbye_is_heard_although_the_connection_is_reset_behind_it() -> None:
+    """An event is being written just then, and asyncio reads no more where a write fails."""
+    async with service() as now:
+        client = sockets.create_connection((now.caller.host, now.caller.port or 0))
+        client.sendall(UPGRADE.encode())
+        client.setblocking(False)
+        loop, came = asyncio.get_running_loop(), b""
+        async with asyncio.timeout(15):
+            while b"session.created" not in came:
+                came += await loop.sock_recv(client, 1 << 16)
+        (stay,) = now.manager._stays.values()
+        (subscriber,) = stay.audience._places
+        client.send(frame(appending(8)) + GOODBYE)
+        reset(client)
+        subscriber.send("an event")
+        async with asyncio.timeout(15):
+            assert await stay.ended() == "hangup"
+        assert stay.session.heard > 0

@@ -75,6 +75,12 @@ def unplug(writer: asyncio.StreamWriter) -> None:
     writer.get_extra_info("socket").setsockopt(sockets.SOL_SOCKET, SO_ATTACH_FILTER, program)
 
 
+def reset(client: sockets.socket) -> None:
+    """Closes a connection as the kernel does where not all that came was read."""
+    client.setsockopt(sockets.SOL_SOCKET, sockets.SO_LINGER, struct.pack("ii", 1, 0))
+    client.close()
+
+
 def hang(peer: RTCPeerConnection) -> None:
     """A call's packets stop, as when its process is killed."""
     ice = peer.getTransceivers()[0].receiver.transport.transport

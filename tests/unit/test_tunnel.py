@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+import socket
+
 from hypothesis import given
 from hypothesis import strategies as st
 
-from server.workers.tunnel import Frames, goodbye
+from server.workers.tunnel import Frames, _FromClient, goodbye
+from tests.network.test_vanishing import reset
 
 frames = st.lists(
     st.tuples(
@@ -51,3 +55,37 @@ def test_a_close_frame_is_seen(sent: list[tuple[int, int]]) -> None:
     followed.push(goodbye(1011, b"worker_lost"))
     assert followed.closed
     assert followed.between
+
+
+class Passed(asyncio.Protocol):
+    """A client's connection that is passed on."""
+
+    def __init__(self, worker: asyncio.StreamWriter) -> None:
+        self._worker = worker
+        self.made: asyncio.Future[asyncio.Transport] = asyncio.get_running_loop().create_future()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self.passing = _FromClient(transport, self._worker)
+        self.made.set_result(transport)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.passing.feed_eof()
+
+
+async def test_what_a_client_said_last_reaches_the_worker_though_the_connection_is_reset() -> None:
+    loop = asyncio.get_running_loop()
+    ours, theirs = socket.socketpair()
+    theirs.setblocking(False)
+    _, worker = await asyncio.open_connection(sock=ours)
+    connection = Passed(worker)
+    async with await loop.create_server(lambda: connection, "127.0.0.1", 0) as server:
+        client = socket.create_connection(server.sockets[0].getsockname())
+        transport = await connection.made
+        client.send(b"goodbye")
+        reset(client)
+        transport.write(b"an event")
+        async with asyncio.timeout(15):
+            assert await loop.sock_recv(theirs, 64) == b"goodbye"
+    theirs.close()
+    worker.close()
