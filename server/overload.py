@@ -24,7 +24,7 @@ LATE = 0.250
 much else to do comes to a third of it."""
 NEWCOMER = 0.03
 """Share of a core that a call is taken to need, until it shows."""
-EASE = 0.85
+EASE = 0.9
 """Share of a bound that must be kept to for callers to be taken again."""
 
 

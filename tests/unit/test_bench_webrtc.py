@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -11,6 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from server.bench.webrtc.command import gather
+from server.bench.webrtc.crowd import Refused
 from server.bench.webrtc.dtls import Dtls, Identity
 from server.bench.webrtc.found import STRETCH, Came, Found, Said, found
 from server.bench.webrtc.ice import Checks
@@ -174,3 +177,31 @@ def test_a_run_of_late_callers_or_on_a_strange_machine_is_void() -> None:
     assert not Verdict.of([measured("parley", 1), measured("stock", 10)], 1.0).void
     cheap = level("stock", [Found(1, 1, [0.1], [0.0])] * 10, [0.0], replace(TOOK, front=0.2))
     assert Verdict.of([measured("parley", 1), cheap], 1.0).void
+
+
+class Door:
+    """Lets so many callers in at first, and so many more each time they call again."""
+
+    def __init__(self, *lets_in: int) -> None:
+        self._lets_in = list(lets_in)
+        self.inside = 0
+
+    def call(self) -> None:
+        if not self._lets_in or not self._lets_in[0]:
+            raise Refused("the server has too much to do")
+        self._lets_in[0] -= 1
+        self.inside += 1
+
+    def run(self, until: float) -> None:
+        del self._lets_in[0]
+
+
+@pytest.mark.parametrize(
+    ("door", "inside"), [((9,), 9), ((4, 3, 2), 9), ((4, 3, 0, 2), 7), ((), 0)]
+)
+def test_who_is_refused_calls_again_while_anybody_is_let_in(
+    door: tuple[int, ...], inside: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    crowd = Door(*door)
+    assert gather(cast("Any", crowd), "parley", 9) == 9 - inside == 9 - crowd.inside
+    assert ("too much to do" in capsys.readouterr().out) == (door != (9,))

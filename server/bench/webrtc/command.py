@@ -38,6 +38,8 @@ _TRIES = 2
 _NICENESS = -10
 """Of the callers."""
 _SETTLE = 2.0
+_AGAIN = 5.0
+"""Seconds after which a caller who is refused calls again, as servers say."""
 _BETWEEN = 4.0
 """Seconds until all have left, and a server that had too much to do takes callers again."""
 _CORES = sorted(os.sched_getaffinity(0))
@@ -128,14 +130,7 @@ def _ramp(
 def _measured(server: Server, script: Speech, callers: int, seconds: float) -> Level:
     server.pin()
     crowd = Crowd(server.url, script, callers)
-    refusals = []
-    for _ in range(callers):
-        try:
-            crowd.call()
-        except Refused as refusal:
-            refusals.append(str(refusal))
-    if refusals:
-        print(f"{server.name}, {len(refusals)} of {callers} callers refused: {refusals[0]}")
+    refused = gather(crowd, server.name, callers)
     crowd.run(time.monotonic() + _SETTLE)
     lag = Lag(server.url)
     times, used, began = machine.cpu_times(), _used(server.pid), time.monotonic()
@@ -156,7 +151,28 @@ def _measured(server: Server, script: Speech, callers: int, seconds: float) -> L
         load=os.getloadavg()[0],
     )
     crowd.leave()
-    return level(server.name, crowd.found(), crowd.late, took, len(refusals))
+    return level(server.name, crowd.found(), crowd.late, took, refused)
+
+
+def gather(crowd: Crowd, server: str, callers: int) -> int:
+    """All call; who is refused calls again, as the server asks, while anybody is let in.
+
+    Returns how many are not.
+    """
+    out = callers
+    while True:
+        refusals = []
+        for _ in range(out):
+            try:
+                crowd.call()
+            except Refused as refusal:
+                refusals.append(str(refusal))
+        if refusals:
+            print(f"{server}, {len(refusals)} of {callers} callers refused: {refusals[0]}")
+        if len(refusals) in (0, out):
+            return len(refusals)
+        out = len(refusals)
+        crowd.run(time.monotonic() + _AGAIN)
 
 
 def _used(pid: int) -> tuple[float, float, float]:
