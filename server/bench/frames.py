@@ -22,7 +22,7 @@ import numpy as np
 
 from engine.audio import pcm
 from engine.contract import Samples
-from server.protocol.event import encode
+from server.protocol import event
 from server.protocol.live import events as live
 from server.protocol.realtime import events as realtime
 
@@ -65,7 +65,7 @@ class Dialect:
     delta: msgspec.Struct
 
 
-_SOUND = bytes(range(256)) * (2 * FRAME // 256)
+_SOUND = event.base64(bytes(range(256)) * (2 * FRAME // 256))
 DIALECTS: dict[str, Dialect] = {
     "live": Dialect(
         path="/v1/live/sessions",
@@ -95,7 +95,7 @@ _SOUNDS = tuple(
 
 def delta(dialect: Dialect) -> bytes:
     """The text of an event that brings a frame of sound."""
-    return encode(dialect.delta).encode()
+    return event.encode(dialect.delta).encode()
 
 
 def masked(text: bytes) -> bytes:

@@ -7,7 +7,8 @@ import secrets
 from typing import ClassVar
 
 import msgspec
-from msgspec import Struct, field
+import pybase64
+from msgspec import Raw, Struct, field
 
 _DIGITS = 8
 _run = secrets.token_hex(4)
@@ -30,6 +31,13 @@ def run_of(event_id: str) -> str:
     return f"{event_id[:-_DIGITS]}{len(event_id)}"
 
 
+def base64(sound: bytes) -> Raw:
+    """``sound`` as it stands in an event; msgspec does the same to ``bytes``, for a third of the
+    time that a frame takes.
+    """
+    return Raw(b'"%b"' % pybase64.b64encode(sound))
+
+
 def encode(event: Struct) -> str:
-    """The event as one JSON text. ``bytes`` are written as base64."""
+    """The event as one JSON text."""
     return msgspec.json.encode(event).decode()

@@ -13,6 +13,7 @@ from msgspec import UNSET
 from msgspec.structs import replace
 
 from server import happenings as happen
+from server.protocol.event import base64
 from server.protocol.live import client_events as client
 from server.protocol.live import events
 from server.protocol.live.config import DataChannel, Resource, updated
@@ -203,7 +204,8 @@ class LiveAdapter:
             case happen.Heard():
                 self._said.hear(len(happening.pcm), self._spoken.ms)
                 if self._watched:
-                    return [events.ReflectedInput(audio=self._reflected_in.push(happening.pcm))]
+                    audio = base64(self._reflected_in.push(happening.pcm))
+                    return [events.ReflectedInput(audio=audio)]
             case happen.ReplyText():
                 self._spoken.say(happening.reply, happening.text, happening.start, happening.end)
             case happen.PlayoutStopped():
@@ -233,9 +235,10 @@ class LiveAdapter:
         begun = self._spoken.advance(len(sounded.pcm), sounded.reply, sounded.end)
         end = self._spoken.ms
         if not self._leg:
-            rendered.append(events.OutputAudioDelta(delta=self._encoder.push(sounded.pcm)))
+            delta = base64(self._encoder.push(sounded.pcm))
+            rendered.append(events.OutputAudioDelta(delta=delta))
         if self._watched:
-            audio = self._reflected_out.push(sounded.pcm)
+            audio = base64(self._reflected_out.push(sounded.pcm))
             rendered.append(events.ReflectedOutput(delta=audio, start_ms=start, end_ms=end))
         rendered.extend(map(events.spoken, begun))
         if (seconds := end // 1000) >= self._reported + USAGE:

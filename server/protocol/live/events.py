@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from msgspec import Struct
+from msgspec import Raw, Struct
 
 from server.errors import ServiceError
 from server.protocol.event import ServerEvent
@@ -84,16 +84,16 @@ class OutputTranscriptDelta(Placed, kw_only=True, tag="session.output_transcript
 
 class OutputAudioDelta(ServerEvent, kw_only=True, tag="session.output_audio.delta"):
     carries_sound = True
-    delta: bytes
+    delta: Raw
 
 
 class ReflectedOutput(Placed, kw_only=True, tag="session.output_audio.delta"):
     carries_sound = True
-    delta: bytes
+    delta: Raw
 
 
 class ReflectedInput(Struct, kw_only=True, tag="session.input_audio.append"):
-    audio: bytes
+    audio: Raw
 
 
 class Delegation(Struct, frozen=True):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from msgspec import UNSET, Struct, UnsetType
+from msgspec import UNSET, Raw, Struct, UnsetType
 
 from server.errors import ErrorType, ServiceError
 from server.protocol.event import ServerEvent
@@ -215,7 +215,7 @@ class OutputTextDone(_OfPart, kw_only=True, tag="response.output_text.done"):
 
 class OutputAudioDelta(_OfPart, kw_only=True, tag="response.output_audio.delta"):
     carries_sound = True
-    delta: bytes
+    delta: Raw
 
 
 class OutputAudioDone(_OfPart, tag="response.output_audio.done"):

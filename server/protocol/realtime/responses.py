@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from engine.contract import Modality
 from server import happenings as happen
 from server.conversation import Item
-from server.protocol.event import ServerEvent
+from server.protocol.event import ServerEvent, base64
 from server.protocol.realtime import events
 from server.protocol.realtime.events import EventPart
 from server.protocol.realtime.items import to_wire
@@ -79,7 +79,7 @@ class OpenResponse:
             return []
         return [
             events.OutputAudioDelta(
-                response_id=self.id, item_id=item, output_index=index, delta=sound
+                response_id=self.id, item_id=item, output_index=index, delta=base64(sound)
             )
         ]
 
