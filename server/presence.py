@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable
 from typing import TypeAlias
 
+from engine.audio.pcm import floats
 from engine.audio.resample import Resampler
 from server.audience import Audience, Subscriber
 from server.happenings import Happening, KeyPressed
@@ -160,9 +161,11 @@ class Presence:
 
     async def _hear(self, leg: Leg) -> None:
         """Brings the caller's sound to the engine, at its rate."""
-        resampler = Resampler(leg.input_rate, self._session.info.input_rate)
+        rate = self._session.info.input_rate
+        resampler = None if leg.input_rate == rate else Resampler(leg.input_rate, rate)
         async for frame in leg.frames():
-            self._session.hear(resampler.push(frame.pcm))
+            pcm = frame.pcm if resampler is None else resampler.push(floats(frame.pcm))
+            self._session.hear(pcm)
             if frame.pressed:
                 self._tell(KeyPressed(key=frame.pressed, at=int(time.time())))
 

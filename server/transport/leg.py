@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from engine.contract import Samples
+from engine.contract import Samples, Sound
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +22,7 @@ class Frame:
     telephone (0-9, A-D, * or #) that the caller pressed meanwhile.
     """
 
-    pcm: Samples
+    pcm: Sound
     concealed: int = 0
     pressed: str = ""
 

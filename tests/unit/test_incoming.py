@@ -145,6 +145,7 @@ def test_who_says_that_nothing_follows_is_silent_at_once_and_no_word_is_lost(
     turns: list[tuple[int, int]], late: list[int]
 ) -> None:
     line, slot, number, came, spoken = Line(), 0, 0, 0, list[int]()
+    late = [0, *late]  # By the first packet the caller's time is known.
     for speech, silence in turns:
         for since in range(-speech, silence):
             if (what := sent(since)) != "nothing":

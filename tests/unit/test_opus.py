@@ -7,15 +7,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.contract import Samples
+from engine.audio.pcm import floats
+from engine.contract import Sound
 from server.transport.webrtc.opus import RATES, OpusDecoder, OpusError
 from tests.sounds import hibari, opus_packets
 
 PACKETS = opus_packets(hibari("One, two, three.", 24_000))
 
 
-def loudness(pcm: Samples) -> float:
-    return float(np.sqrt(np.mean(np.square(pcm))))
+def loudness(pcm: Sound) -> float:
+    return float(np.sqrt(np.mean(np.square(floats(pcm)))))
 
 
 @pytest.mark.parametrize("rate", RATES)
@@ -45,7 +46,7 @@ def test_garbage_is_decoded_or_refused(garbage: bytes) -> None:
         pcm = decoder.decode(garbage)
     except OpusError:
         return
-    assert np.isfinite(pcm).all()
+    assert len(pcm) <= 0.12 * 16_000
 
 
 def test_a_closed_decoder_refuses() -> None:

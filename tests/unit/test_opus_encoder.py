@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from engine.audio.pcm import floats
 from engine.contract import Samples
 from server.transport.webrtc.opus import (
     RATES,
@@ -37,7 +38,7 @@ def coded(controls: Controls, pcm: Samples = SPEECH, frame: int = FRAME) -> list
 
 def decoded(packets: list[bytes]) -> Samples:
     decoder = OpusDecoder(RATE)
-    return np.concatenate([decoder.decode(packet) for packet in packets])
+    return floats(np.concatenate([decoder.decode(packet) for packet in packets]))
 
 
 def kilobits(packets: list[bytes]) -> float:
@@ -101,9 +102,9 @@ def test_a_lost_packet_is_in_the_next_one_with_fec() -> None:
         whole, lossy = OpusDecoder(RATE), OpusDecoder(RATE)
         wrong = 0.0
         for number, (packet, following) in enumerate(pairwise(packets)):
-            real = whole.decode(packet)
+            real = floats(whole.decode(packet))
             heard = lossy.recover(following, FRAME) if number % 5 == 4 else lossy.decode(packet)
-            wrong += float(np.sum(np.square(real - heard))) if number % 5 == 4 else 0.0
+            wrong += float(np.sum(np.square(real - floats(heard)))) if number % 5 == 4 else 0.0
         return wrong
 
     assert error(fec=True) < error(fec=False) / 2

@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from engine.audio.pcm import floats
 from engine.contract import Samples
 from server.bench.webrtc.speech import FRAME, PLAIN, RATE, Speech, comparable
 from server.transport.webrtc.opus import OpusDecoder
@@ -64,7 +65,7 @@ class _Heard:
     def __init__(self, came: Sequence[Came]) -> None:
         decoder = OpusDecoder(PLAIN)
         first = came[0].timestamp
-        decoded = [decoder.decode(packet.payload) for packet in came]
+        decoded = [floats(decoder.decode(packet.payload)) for packet in came]
         decoder.close()
         self.at: npt.NDArray[np.int64] = np.array([packet.at for packet in came])
         self.starts: npt.NDArray[np.int64] = np.array(

@@ -19,7 +19,7 @@ from typing import Protocol
 
 import numpy as np
 
-from engine.contract import Samples
+from engine.contract import Sound
 from server.transport.leg import Frame
 from server.transport.webrtc.opus import OpusError
 from server.transport.webrtc.reorder import LONGEST, MS, Ordered, Reorder, signed
@@ -49,11 +49,11 @@ class Decoder(Protocol):
 
     rate: int
 
-    def decode(self, packet: bytes) -> Samples: ...
+    def decode(self, packet: bytes) -> Sound: ...
 
-    def recover(self, packet: bytes, samples: int) -> Samples: ...
+    def recover(self, packet: bytes, samples: int) -> Sound: ...
 
-    def conceal(self, samples: int) -> Samples: ...
+    def conceal(self, samples: int) -> Sound: ...
 
 
 class Incoming:
@@ -87,7 +87,7 @@ class Incoming:
         """When :meth:`poll` has something to do, unless a packet comes before; None: never."""
         gap = self._reorder.due()
         fill = None if self._expected is None else self._arrives + self._behind
-        return min((at for at in (gap, fill) if at is not None), default=None)
+        return fill if gap is None else gap if fill is None else min(gap, fill)
 
     def poll(self, now: int) -> list[Frame]:
         """Gives up waiting for what does not come."""
@@ -154,11 +154,11 @@ class Incoming:
         recover = partial(self._decoder.recover, packet.payload, recovered)
         return [*frames, self._made_up(recovered, recover)]
 
-    def _made_up(self, samples: int, make: Callable[[], Samples]) -> Frame:
+    def _made_up(self, samples: int, make: Callable[[], Sound]) -> Frame:
         try:
             pcm = make()
         except OpusError:
-            pcm = np.zeros(samples, np.float32)
+            pcm = np.zeros(samples, np.int16)
         self._move(len(pcm))
         return Frame(pcm, concealed=len(pcm))
 
@@ -166,7 +166,7 @@ class Incoming:
         self._move(samples)
         too_much = min(samples, self._surplus)
         self._surplus -= too_much
-        return [Frame(np.zeros(samples - too_much, np.float32))] if samples > too_much else []
+        return [Frame(np.zeros(samples - too_much, np.int16))] if samples > too_much else []
 
     def _move(self, samples: int) -> None:
         assert self._expected is not None

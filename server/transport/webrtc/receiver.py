@@ -68,7 +68,7 @@ class Receiver:
             self._keep(partial(self._incoming.skip, packet))
             if key := self._keys.push(packet):
                 self.pressed += 1
-                self._add(Frame(np.zeros(0, np.float32), pressed=key))
+                self._add(Frame(np.zeros(0, np.int16), pressed=key))
 
     async def frames(self) -> AsyncIterator[Frame]:
         """The sound as it comes, until :meth:`end`."""

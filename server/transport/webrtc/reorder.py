@@ -44,6 +44,9 @@ class Reorder:
         """Takes a packet; returns those whose turn it is."""
         if self._next is None:
             self._next = packet.sequence_number
+        if not self._held and packet.sequence_number == self._next & 0xFFFF:
+            self._next += 1
+            return [Ordered(packet)]
         number = self._next + signed(packet.sequence_number - self._next, 16)
         if abs(number - self._next) > _JUMP:
             self._held.clear()

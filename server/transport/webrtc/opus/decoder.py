@@ -1,4 +1,4 @@
-"""A stream of Opus packets becomes mono sound."""
+"""A stream of Opus packets becomes mono sound, of 16-bit samples: so it goes on to the engine."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import ctypes
 
 import numpy as np
 
-from engine.contract import Samples
+from engine.contract import Sound
 from server.transport.webrtc.opus.library import OpusError, library
 
 _LONGEST = 0.12
@@ -29,10 +29,10 @@ class OpusDecoder:
         self._state = self._library.opus_decoder_create(rate, 1, ctypes.byref(error))
         if error.value:
             raise OpusError(f"libopus: error {error.value} for {rate} Hz")
-        self._pcm = np.zeros(round(_LONGEST * rate), np.float32)
+        self._pcm = np.zeros(round(_LONGEST * rate), np.int16)
         self._sound = self._pcm.ctypes.data
 
-    def decode(self, packet: bytes) -> Samples:
+    def decode(self, packet: bytes) -> Sound:
         """The packet's sound.
 
         Raises:
@@ -40,11 +40,11 @@ class OpusDecoder:
         """
         return self._decode(packet, len(self._pcm), fec=False)
 
-    def recover(self, packet: bytes, samples: int) -> Samples:
+    def recover(self, packet: bytes, samples: int) -> Sound:
         """The last ``samples`` before ``packet``, from what it repeats of them; else made up."""
         return self._decode(packet, samples, fec=True)
 
-    def conceal(self, samples: int) -> Samples:
+    def conceal(self, samples: int) -> Sound:
         """Makes up ``samples``, a multiple of 2.5 ms, that were lost."""
         return self._decode(None, samples, fec=False)
 
@@ -57,11 +57,11 @@ class OpusDecoder:
     def __del__(self) -> None:
         self.close()
 
-    def _decode(self, packet: bytes | None, samples: int, *, fec: bool) -> Samples:
+    def _decode(self, packet: bytes | None, samples: int, *, fec: bool) -> Sound:
         state, length = self._state, 0 if packet is None else len(packet)
         if state is None:
             raise OpusError("the decoder is closed")
-        made = self._library.opus_decode_float(state, packet, length, self._sound, samples, fec)
+        made = self._library.opus_decode(state, packet, length, self._sound, samples, fec)
         if made < 0:
             raise OpusError(f"libopus: error {made}")
         return self._pcm[:made].copy()

@@ -56,7 +56,7 @@ def _declare(found: ctypes.CDLL) -> None:
         found.opus_decoder_create.restype = state
         found.opus_decoder_create.argtypes = [size, number, error]
         found.opus_decoder_destroy.argtypes = [state]
-        found.opus_decode_float.argtypes = [state, ctypes.c_char_p, size, sound, number, number]
+        found.opus_decode.argtypes = [state, ctypes.c_char_p, size, sound, number, number]
         found.opus_encoder_create.restype = state
         found.opus_encoder_create.argtypes = [size, number, number, error]
         found.opus_encoder_destroy.argtypes = [state]

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 _ADDRESSES = 64
 """Addresses that one caller's checks may come from; the first ones are forgotten."""
+_LAST_STUN = 3
+"""The first byte of a STUN message, at most (RFC 7983 section 7)."""
 
 
 def bind(connection: RTCPeerConnection, addresses: Sequence[str]) -> None:
@@ -56,6 +58,7 @@ def share(connection: RTCPeerConnection, port: MediaPort) -> None:
     async def gather(component: int, **_: Any) -> list[Candidate]:
         for shared in port.sockets:
             protocol: Any = StunProtocol(ice)
+            protocol.datagram_received = _sorted(ice, protocol.datagram_received, component)
             protocol.connection_made(shared.lane(ice.local_username, proves, protocol))
             protocol.local_candidate = _host(component, shared.address, shared.number)
             ice._protocols.append(protocol)
@@ -75,6 +78,22 @@ def _host(component: int, address: str, port: int) -> Candidate:
         port=port,
         type="host",
     )
+
+
+def _sorted(
+    ice: Any, take_check: Callable[[bytes, tuple[str, int]], None], component: int
+) -> Callable[[bytes, tuple[str, int]], None]:
+    """Takes datagrams, told apart by their first byte (RFC 7983): aioice reads each as a check, and
+    has an exception tell of what is none, which is all but one of some hundreds.
+    """
+
+    def datagram_received(data: bytes, addr: tuple[str, int]) -> None:
+        if data and data[0] > _LAST_STUN:
+            ice.data_received(data, component)
+        else:
+            take_check(data, addr)
+
+    return datagram_received
 
 
 def _following(ice: Any) -> Callable[[Any, tuple[str, int], Any], None]:
