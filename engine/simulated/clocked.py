@@ -83,7 +83,8 @@ class Echoes:
         slots = np.flatnonzero(run).tolist()
         base, each = self._options.tick_cost
         time.sleep(base + each * len(slots))
-        speaks = run & (rms(self.pcm) >= self._options.threshold)
+        speaks = np.zeros_like(run)
+        speaks[slots] = rms(self.pcm[slots]) >= self._options.threshold
         if self.heard is not self.pcm:
             for slot in slots:
                 self.heard[slot] = self._resamplers[slot].push(self.pcm[slot])
