@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from aiortc import RTCConfiguration, RTCDataChannel, RTCPeerConnection, RTCSessionDescription
 from aiortc.mediastreams import AudioStreamTrack, MediaStreamTrack
+from aiortc.rtcsctptransport import SCTP_DATA_FIRST_FRAG, SCTP_TSN_MODULO, DataChunk
 from av import AudioFrame
 from structlog.testing import capture_logs
 
@@ -26,6 +27,7 @@ from server.transport.webrtc.port import MediaPort
 from server.transport.webrtc.rtp import Packet
 from server.transport.webrtc.sdp import OfferError, parse_offer
 from server.transport.webrtc.sender import Sender
+from server.transport.webrtc.stock.sctp import CHUNKS, STREAMS
 from server.webrtc_settings import Sound
 
 LOOPBACK = ["127.0.0.1"]
@@ -210,6 +212,24 @@ async def test_sound_that_cannot_be_read_ends_the_call_aloud(
         async with call() as now, asyncio.timeout(5):
             assert await now.peer.ended() == "failed"
     assert [line["event"] for line in lines if line["log_level"] == "error"] == ["call failed"]
+
+
+@pytest.mark.parametrize("channels", [1, 100])
+async def test_events_without_an_end_end_the_call_and_are_not_kept(channels: int) -> None:
+    async with call() as now:
+        assert await now.peer.connected()
+        sctp: Any = now.caller.sctp
+        for number in range(2 * CHUNKS):
+            piece = DataChunk(flags=SCTP_DATA_FIRST_FRAG)
+            piece.tsn = (sctp._local_tsn + number) % SCTP_TSN_MODULO
+            piece.stream_id = number % channels
+            piece.user_data = b"{"
+            await sctp._send_chunk(piece)
+        async with asyncio.timeout(15):
+            assert await now.peer.ended() == "failed"
+        held: Any = now.peer._connection.sctp
+        assert len(held._inbound_streams) <= STREAMS + 1
+        assert sum(len(each.reassembly) for each in held._inbound_streams.values()) <= CHUNKS + 1
 
 
 async def test_of_several_offered_tracks_the_first_alone_is_heard() -> None:

@@ -37,6 +37,12 @@ def test_hidden_candidates_and_the_end_mark_are_taken_out_and_nothing_else() -> 
     assert offer.sdp == text(*HEAD, *AUDIO, HOST, *CHANNEL)
 
 
+def test_of_many_candidates_the_first_are_kept() -> None:
+    hosts = [HOST.replace("50000", str(50_000 + number)) for number in range(1_000)]
+    offer = parse_offer(text(*HEAD, *AUDIO, *hosts, *CHANNEL))
+    assert offer.sdp == text(*HEAD, *AUDIO, *hosts[:32], *CHANNEL)
+
+
 @pytest.mark.parametrize("ending", ["\n", "\r\n", "\r"])
 def test_any_line_ending_is_read_and_the_standard_one_written(ending: str) -> None:
     assert parse_offer(text(*HEAD, *AUDIO, ending=ending)).sdp == text(*HEAD, *AUDIO)
@@ -58,6 +64,7 @@ def test_the_longest_message_is_the_callers_or_the_standards() -> None:
         ((*HEAD, *(line for line in AUDIO if "ufrag" not in line)), "ice-ufrag"),
         ((*HEAD, *(line for line in AUDIO if "pwd" not in line)), "ice-pwd"),
         ((*HEAD, *(line for line in AUDIO if "fingerprint" not in line)), "fingerprint"),
+        ((*HEAD, *AUDIO, *CHANNEL * 16), "at most 16 m= sections, got 17"),
         ((*HEAD, *AUDIO, "a=max-message-size:-1"), "max-message-size"),
         ((*HEAD, *AUDIO, "a=max-message-size:²"), "max-message-size"),
         ((*HEAD, *AUDIO, "a=max-message-size:" + "9" * 5_000), "max-message-size"),

@@ -27,6 +27,7 @@ async def test_methods_that_are_replaced_are_called_by_that_name() -> None:
         (RTCRtpReceiver, "receive", None),
         (RTCRtpSender, "_handle_rtcp_packet", RTCDtlsTransport._handle_rtcp_data),
         (RTCSctpTransport, "_handle_data", RTCDtlsTransport._recv_next),
+        (RTCSctpTransport, "_receive_data_chunk", RTCSctpTransport._receive_chunk),
     ):
         assert hasattr(owner, name), name
         if caller is not None:

@@ -115,6 +115,7 @@ class Peer:
             self._on_channel(connection.createDataChannel("oai-events", negotiated=True, id=dcid))
         stock.share(connection, self._port)
         stock.when_heard(connection, self._on_heard)
+        stock.bound_events(connection, self._on_excess)
         stock.take_packets(connection, self._on_packet)
         await connection.setLocalDescription(await connection.createAnswer())
         self._start(self._watch())
@@ -195,6 +196,11 @@ class Peer:
 
     def _on_heard(self) -> None:
         self._heard = time.monotonic()
+
+    def _on_excess(self) -> None:
+        if not self._ended.done():
+            log.warning("caller sends events without an end")
+            self._end("failed")
 
     async def _watch(self) -> None:
         try:

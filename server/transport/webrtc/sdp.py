@@ -9,6 +9,7 @@ reveal its address to us (peer-reflexive candidates, RFC 8445 section 7.3.1.3).
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 MAX_OFFER = 64 * 1024
@@ -17,6 +18,10 @@ MAX_OFFER = 64 * 1024
 _DEFAULT_MAX_MESSAGE = 64 * 1024
 """Where an offer does not say (RFC 8841 section 6.1)."""
 
+_SECTIONS = 16
+"""A browser offers two. The stack makes each a transceiver."""
+_CANDIDATES = 32
+"""More are left out: each costs the stack more than the one before, and none is needed."""
 _DIGITS = 20
 _MDNS = re.compile(r"a=candidate:\S+ \d+ \S+ \d+ \S+\.local \d+ ", re.IGNORECASE)
 
@@ -44,23 +49,35 @@ def parse_offer(text: str) -> Offer:
     """Checks and cleans an offer.
 
     Raises:
-        OfferError: it is no SDP, or has no sound, no ICE credentials or no DTLS fingerprint.
+        OfferError: it is no SDP, has too many sections, or has no sound, no ICE credentials or no
+            DTLS fingerprint.
     """
     lines = [line for line in text.splitlines() if line]
     if not lines or lines[0] != "v=0":
         raise OfferError("expected an SDP offer that begins with v=0")
     kinds = [line[2:].split(" ", 1)[0] for line in lines if line.startswith("m=")]
+    if len(kinds) > _SECTIONS:
+        raise OfferError(f"expected at most {_SECTIONS} m= sections, got {len(kinds)}")
     if "audio" not in kinds:
         raise OfferError("expected an m=audio section")
     for attribute in ("ice-ufrag", "ice-pwd", "fingerprint"):
         if not any(line.startswith(f"a={attribute}:") for line in lines):
             raise OfferError(f"expected an a={attribute} line")
-    kept = [line for line in lines if not (_MDNS.match(line) or line == "a=end-of-candidates")]
     return Offer(
-        sdp="\r\n".join(kept) + "\r\n",
+        sdp="\r\n".join(_kept(lines)) + "\r\n",
         channel="application" in kinds,
         max_message=_max_message(lines),
     )
+
+
+def _kept(lines: list[str]) -> Iterator[str]:
+    candidates = 0
+    for line in lines:
+        if _MDNS.match(line) or line == "a=end-of-candidates":
+            continue
+        candidates += line.startswith("a=candidate:")
+        if candidates <= _CANDIDATES or not line.startswith("a=candidate:"):
+            yield line
 
 
 def with_opus(answer: str, bitrate: int) -> str:

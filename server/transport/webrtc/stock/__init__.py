@@ -5,6 +5,6 @@ Nothing outside touches a name that is private to them, and a test fails when on
 
 from server.transport.webrtc.stock.media import Outlet, take_packets, when_heard
 from server.transport.webrtc.stock.paths import bind, share
-from server.transport.webrtc.stock.sctp import RTO
+from server.transport.webrtc.stock.sctp import RTO, bound_events
 
-__all__ = ["RTO", "Outlet", "bind", "share", "take_packets", "when_heard"]
+__all__ = ["RTO", "Outlet", "bind", "bound_events", "share", "take_packets", "when_heard"]
