@@ -1,7 +1,7 @@
 """Places: how many sessions there may be, of one caller and of all.
 
 Where sessions live in several processes, the limits hold across all of them: then a place is taken
-from the process in front (:mod:`server.workers.pool`), and else from :class:`OwnPlaces`.
+from the process in front (:mod:`server.workers.desk`), and else from :class:`OwnPlaces`.
 """
 
 from __future__ import annotations

@@ -38,7 +38,7 @@ RECALLED = 8
 
 
 class Playout(Protocol):
-    """What a session asks of either kind."""
+    """What a session asks of each kind."""
 
     @property
     def paced(self) -> bool:

@@ -72,6 +72,7 @@ class Presence:
         """Whether a connection of the caller's has worked so far."""
         self._tenure: Tenure | None = None
         self._client: Subscriber | None = None
+        self._token = ""  # the newest connection's
         self._leg: Leg | None = None
         self._hearing: asyncio.Task[None] | None = None
         self._line: Line | None = None
@@ -95,6 +96,7 @@ class Presence:
             self._record.resumed()
         self._tenure = asyncio.get_running_loop().create_future()
         self._client, self.lost_at = client, None
+        self._token = self._tokens.newest
         if client is not None:
             self._audience.join(client, "client", missed)
         return self._tenure
@@ -104,7 +106,7 @@ class Presence:
         self.worked = True
         if leg is not None:
             self._leg = leg
-            self._tokens.spend()
+            self._tokens.spend(self._token)
             self._hearing = asyncio.create_task(self._hear(leg), name=f"hear {self._session.id}")
             self._hearing.add_done_callback(self._report)
         if isinstance(self._playout, Paced):
@@ -115,7 +117,7 @@ class Presence:
     def heard_of(self, sender: Subscriber) -> None:
         """An event came: if it is of the newest connection, that works."""
         if sender is self._client:
-            self._tokens.spend()
+            self._tokens.spend(self._token)
 
     def wake(self) -> None:
         """Has the pacer look at what it carries of this session, if anything."""

@@ -74,9 +74,12 @@ class Tokens:
         self._good = (shown, fresh)
         return fresh
 
-    def spend(self) -> None:
-        """The newest connection shows a sign of life: only its own token is good from now on."""
-        self._good = self._good[-1:]
+    def spend(self, token: str) -> None:
+        """The connection of ``token`` shows a sign of life: if it is the newest, only its own
+        token is good from now on.
+        """
+        if token == self.newest:
+            self._good = (token,)
 
 
 class ResumeToken(ServerEvent, kw_only=True, tag_field="type", tag="parley.resume"):

@@ -406,10 +406,11 @@ test("ICE servers are asked for once, again when their logins grow old, and neve
     "http://old/v1/ice-servers": async () => ({ error: { code: "not_found" } }),
   };
   const { fetch } = globalThis;
+  const now = performance.now.bind(performance);
   globalThis.fetch = async (url) => {
     asked.push(url);
     if (!answers[url]) throw new TypeError("unreachable");
-    return { json: answers[url] };
+    return { ok: !url.includes("//old/"), json: answers[url] };
   };
   try {
     for (const _ of [1, 2]) {
@@ -419,8 +420,12 @@ test("ICE servers are asked for once, again when their logins grow old, and neve
       assert.deepEqual(await iceServers(new URL("http://gone/")), []);
     }
     const times = (url) => asked.filter((other) => other.startsWith(url)).length;
-    assert.deepEqual([times("http://a/"), times("http://b/")], [1, 2]);
+    assert.deepEqual([times("http://a/"), times("http://b/"), times("http://old/")], [1, 2, 1]);
+    performance.now = () => now() + 10_000;
+    await iceServers(new URL("http://old/"));
+    assert.equal(times("http://old/"), 2);
   } finally {
+    performance.now = now;
     globalThis.fetch = fetch;
   }
 });

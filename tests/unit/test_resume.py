@@ -38,9 +38,17 @@ def test_once_its_connection_works_only_the_newest_token_is_good(steps: list[str
         if step == "renew":
             known.append(tokens.renew(known[-1]))
         else:
-            tokens.spend()
+            tokens.spend(known[-1])
             assert [token for token in known if tokens.fits(token)] == known[-1:]
     assert sum(map(tokens.fits, known)) <= 2
+
+
+def test_the_connection_before_does_not_spend_a_token_that_is_on_its_way() -> None:
+    mine = ticket()
+    tokens = Tokens(mine)
+    fresh = tokens.renew(mine.token)
+    tokens.spend(mine.token)
+    assert tokens.fits(mine.token) and tokens.fits(fresh)
 
 
 @given(st.text())

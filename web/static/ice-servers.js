@@ -33,9 +33,10 @@ export function iceServers(baseUrl) {
 async function ask(href, asked) {
   try {
     const answer = await fetch(href, { signal: AbortSignal.timeout(TIMEOUT) });
+    if (!answer.ok) return [];
     const { iceServers, ttl } = await answer.json();
     asked.until = performance.now() + ttl * 500;
-    return iceServers ?? [];
+    return iceServers;
   } catch {
     return []; // what is wrong shows when the call is asked for
   }
