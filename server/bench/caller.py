@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 
 import numpy as np
 
@@ -31,14 +31,13 @@ class Caller:
 
     def __init__(self, output_rate: int, rng: np.random.Generator) -> None:
         self.output_rate = output_rate
-        self.played = 0
         self.spoke_until: float | None = None
         self.first_heard: float | None = None
         self.first_sent: float | None = None
         self._rng = rng
         self._speech = np.zeros(0, np.float32)
         self._left_to_end: int | None = None
-        self._ended = asyncio.Event()
+        self._ended = False
 
     def say(self, clip: Clip) -> None:
         """Begins to speak; the stop-watch is reset."""
@@ -49,7 +48,7 @@ class Caller:
     async def frames(self) -> AsyncIterator[Frame]:
         due = time.monotonic()
         samples = round(FRAME * RATE)
-        while not self._ended.is_set():
+        while not self._ended:
             due += FRAME
             await asyncio.sleep(max(0.0, due - time.monotonic()))
             said, self._speech = self._speech[:samples], self._speech[samples:]
@@ -62,21 +61,10 @@ class Caller:
 
     def send(self, pcm: Samples) -> None:
         now = time.monotonic()
-        self.played += len(pcm)
         self.first_sent = self.first_sent or now
         loud = np.flatnonzero(np.abs(pcm) > AUDIBLE)
         if self.first_heard is None and len(loud):
             self.first_heard = now + int(loud[0]) / self.output_rate
 
-    def clear(self) -> int:
-        return 0
-
-    async def ended(self) -> str:
-        await self._ended.wait()
-        return "hangup"
-
-    def stats(self) -> Mapping[str, float]:
-        return {"played": self.played}
-
-    async def close(self, reason: str = "hangup") -> None:
-        self._ended.set()
+    def close(self) -> None:
+        self._ended = True

@@ -181,7 +181,7 @@ async def _run(manager: Manager, metrics: _Timings, clips: list[Clip], result: R
         await asyncio.sleep(BETWEEN)
     result.stages = {stage: list(times) for stage, times in metrics.stages.items()}
     await stay.end("hangup")
-    await caller.close()
+    caller.close()
 
 
 async def _until_heard(caller: Caller, patience: float) -> None:

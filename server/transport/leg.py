@@ -7,7 +7,7 @@ frame at a time, each when it is due, so a leg never holds more than the frame t
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -44,22 +44,6 @@ class Leg(Protocol):
     def send(self, pcm: Samples) -> None:
         """Hands one frame to the network now. After the end it is dropped."""
 
-    def clear(self) -> int:
-        """Forgets frames not yet handed to the network; returns how many samples they held."""
-
-    @property
-    def played(self) -> int:
-        """Output samples handed to the network since the leg began."""
-
     @property
     def silent(self) -> float:
         """Seconds since there was a sign of life of the caller's."""
-
-    async def ended(self) -> str:
-        """Waits for the end; ``hangup``, ``peer_lost``, ``never_connected`` or ``failed``."""
-
-    def stats(self) -> Mapping[str, float]:
-        """Counters and last figures, by name."""
-
-    async def close(self, reason: str = "hangup") -> None:
-        """Ends the leg; safe to call twice."""

@@ -14,7 +14,6 @@ import structlog
 from aiohttp import WSCloseCode, WSMsgType, web
 
 from server.access import CALLER
-from server.audience import SUBSCRIBERS
 from server.errors import ServiceError, bad_request
 from server.protocol.event import encode
 from server.protocol.live import client_events as client
@@ -25,8 +24,9 @@ from server.protocol.wire import decode
 from server.requests import RequestError
 from server.transport import returning
 from server.transport.direct import DirectSocket
+from server.transport.joining import come_back, watch
 from server.transport.models import asked_model
-from server.transport.socket import refuse, serve, upgrade
+from server.transport.socket import serve, upgrade
 
 if TYPE_CHECKING:
     from server.caller import Caller
@@ -60,8 +60,8 @@ class LiveSockets:
             ServiceError: the request is no good; it is answered before the upgrade.
         """
         caller = owner_of(request)
-        if shown := returning.token(request):
-            return await self._back(request, shown, caller)
+        if returning.token(request):
+            return await come_back(request, self._manager, self._metrics, _told, live=True)
         ticket = self._manager.ticket(live=True)
         ws = await upgrade(request, ticket.token)
         self._unstarted.add(ws)
@@ -82,29 +82,12 @@ class LiveSockets:
             ServiceError: there is no such session, or too many watch it.
         """
         stay = live_session(self._manager, request)
-        if stay.audience.crowded:
-            message = f"expected at most {SUBSCRIBERS} clients of one session"
-            raise bad_request("too_many_sidebands", message, "session_id", 429)
-        ws = await upgrade(request)
-        await serve(ws, stay, self._metrics, "sideband")
-        return ws
+        return await watch(request, stay, self._metrics, "session_id")
 
     async def let_go(self, app: web.Application) -> None:
         """Closes the sockets whose session has not been started: the server is going down."""
         closing = (ws.close(code=WSCloseCode.GOING_AWAY) for ws in tuple(self._unstarted))
         await asyncio.gather(*closing)
-
-    async def _back(self, request: web.Request, shown: str, caller: Caller) -> DirectSocket:
-        """Serves the session that the client comes back to: it has started."""
-        try:
-            stay = self._manager.back(shown, caller, live=True, leg=False)
-        except ServiceError as error:
-            ws = await upgrade(request)
-            await refuse(ws, encode(events.refusal(error, None)), error)
-            return ws
-        ws = await upgrade(request, stay.tokens.renew(shown))
-        await serve(ws, stay, self._metrics, after=returning.after(request))
-        return ws
 
     async def _started(self, ws: DirectSocket, ticket: Ticket, caller: Caller) -> Stay | None:
         """The session that the client starts; None if it does not, in time or at all."""
@@ -113,7 +96,7 @@ class LiveSockets:
                 message = await ws.receive(timeout=START)
             except TimeoutError:
                 error = RequestError("session_not_started", f"Expected session.start in {START} s.")
-                await ws.send_str(encode(events.refusal(error, None)))
+                await ws.send_str(_told(error))
                 return None
             if message.type not in (WSMsgType.TEXT, WSMsgType.BINARY):
                 return None
@@ -125,8 +108,8 @@ class LiveSockets:
                 event_id = client.id_of(fields)
                 return await self._start(client.event_of(fields), ticket, caller)
             except (RequestError, ServiceError) as error:
-                refusal = events.refusal(error, event_id)
-            await ws.send_str(encode(refusal))
+                refusal = _told(error, event_id)
+            await ws.send_str(refusal)
         return None
 
     async def _start(self, event: client.ClientEvent, ticket: Ticket, caller: Caller) -> Stay:
@@ -163,3 +146,7 @@ def live_session(manager: Manager, request: web.Request) -> Stay:
         message = "session_id: no such session"
         raise bad_request("session_not_found", message, "session_id", 404)
     return stay
+
+
+def _told(error: ServiceError | RequestError, event_id: str | None = None) -> str:
+    return encode(events.refusal(error, event_id))

@@ -7,23 +7,25 @@ from typing import TYPE_CHECKING, Any
 from aiohttp import web
 
 from server.access import CALLER
-from server.audience import SUBSCRIBERS
 from server.errors import ServiceError, bad_request
 from server.protocol.event import encode
 from server.protocol.realtime.events import refusal
 from server.protocol.realtime.opening import wanted
 from server.transport import returning
 from server.transport.direct import DirectSocket
+from server.transport.joining import come_back, watch
 from server.transport.models import asked_model
 from server.transport.socket import refuse, serve, upgrade
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from server.caller import Caller
     from server.manager import Manager
     from server.observe import Metrics
     from server.protocol.realtime.opening import Kind
     from server.settings import ServerSettings
+    from server.stay import Stay
 
 
 class RealtimeSockets:
@@ -42,17 +44,10 @@ class RealtimeSockets:
         """
         call_id = request.query.get("call_id")
         if call_id is not None:
-            stay = self._manager.find(call_id, request[CALLER])
-            if stay is None or stay.live:
-                raise bad_request("call_not_found", "call_id: no such call", "call_id", 404)
-            if stay.audience.crowded:
-                message = f"expected at most {SUBSCRIBERS} clients of one call"
-                raise bad_request("too_many_sidebands", message, "call_id", 429)
-            ws = await upgrade(request)
-            await serve(ws, stay, self._metrics, "sideband")
-            return ws
-        if shown := returning.token(request):
-            return await self._back(request, shown)
+            stay = realtime_call(self._manager, call_id, request[CALLER])
+            return await watch(request, stay, self._metrics, "call_id")
+        if returning.token(request):
+            return await come_back(request, self._manager, self._metrics, _told, live=False)
         model, kind, session = self._wanted(request)
         ticket = self._manager.ticket()
         ws = await upgrade(request, ticket.token)
@@ -60,21 +55,9 @@ class RealtimeSockets:
             open_ = wanted(session, model=model, kind=kind)
             stay = await self._manager.admit(open_, ticket, caller=request[CALLER])
         except ServiceError as error:
-            await refuse(ws, encode(refusal(error)), error)
+            await refuse(ws, _told(error), error)
             return ws
         await serve(ws, stay, self._metrics)
-        return ws
-
-    async def _back(self, request: web.Request, shown: str) -> DirectSocket:
-        """Serves the session that the client comes back to."""
-        try:
-            stay = self._manager.back(shown, request[CALLER], live=False, leg=False)
-        except ServiceError as error:
-            ws = await upgrade(request)
-            await refuse(ws, encode(refusal(error)), error)
-            return ws
-        ws = await upgrade(request, stay.tokens.renew(shown))
-        await serve(ws, stay, self._metrics, after=returning.after(request))
         return ws
 
     def _wanted(self, request: web.Request) -> tuple[str, Kind, Mapping[str, Any] | None]:
@@ -90,3 +73,19 @@ class RealtimeSockets:
         bound = caller.asking(None)
         model = model or (bound or {}).get("model", "")
         return asked_model(model, self._settings.names, self._manager.info), "realtime", bound
+
+
+def realtime_call(manager: Manager, call_id: str, caller: Caller) -> Stay:
+    """The call that a request names.
+
+    Raises:
+        ServiceError: there is none that ``caller`` reaches.
+    """
+    stay = manager.find(call_id, caller)
+    if stay is None or stay.live:
+        raise bad_request("call_not_found", "call_id: no such call", "call_id", 404)
+    return stay
+
+
+def _told(error: ServiceError) -> str:
+    return encode(refusal(error))

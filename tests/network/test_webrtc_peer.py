@@ -126,7 +126,7 @@ async def test_sound_and_events_pass_both_ways() -> None:
         for start in range(0, len(tone), sender.RATE // 50):
             now.peer.send(tone[start : start + sender.RATE // 50] * np.float32(0.5))
             await asyncio.sleep(0.02)
-        assert now.peer.played == len(tone)
+        assert now.peer.stats()["samples_out"] == len(tone)
         await until(lambda: sum(map(len, now.sound)) > 48_000 * 0.7)
         heard = np.concatenate(now.sound)[9_600:28_800].astype(np.float64)
         spectrum = np.abs(np.fft.rfft(heard * np.hanning(len(heard))))

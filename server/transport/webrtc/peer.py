@@ -141,21 +141,18 @@ class Peer:
     def send(self, pcm: Samples) -> None:
         self._sender.send(pcm)
 
-    def clear(self) -> int:
-        return self._sender.clear()
-
-    @property
-    def played(self) -> int:
-        return self._sender.sent
-
     @property
     def silent(self) -> float:
         return time.monotonic() - self._heard
 
+    # Its end ------------------------------------------------------------------------------------
+
     async def ended(self) -> str:
+        """Waits for the end; ``hangup``, ``peer_lost``, ``never_connected`` or ``failed``."""
         return await asyncio.shield(self._ended)
 
     def stats(self) -> Mapping[str, float]:
+        """Counters and last figures, by name."""
         return {
             **self._receiver.stats(),
             "samples_out": self._sender.sent,
@@ -163,6 +160,7 @@ class Peer:
         }
 
     async def close(self, reason: str = "hangup") -> None:
+        """Ends the call; safe to call twice."""
         self._end(reason)
         if self._closing is None:
             self._closing = asyncio.create_task(self._close())

@@ -19,6 +19,7 @@ from server.transport import returning
 from server.transport.body import json_object, within
 from server.transport.models import asked_model, model_of
 from server.transport.webrtc.calls import LAST_CHANNEL, Calls, offer_of
+from server.transport.websocket import realtime_call
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -67,10 +68,8 @@ class RealtimeCalls:
         Raises:
             ServiceError: there is no such call.
         """
-        stay = self._manager.find(request.match_info["call_id"], request[CALLER])
-        if stay is None or stay.live:
-            raise bad_request("call_not_found", "call_id: no such call", "call_id", 404)
-        await stay.end("hangup")
+        call_id = request.match_info["call_id"]
+        await realtime_call(self._manager, call_id, request[CALLER]).end("hangup")
         return web.Response()
 
     def _wanted(self, request: web.Request, given: Mapping[str, Any] | None) -> Open:

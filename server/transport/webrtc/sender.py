@@ -99,11 +99,6 @@ class Sender:
             self._send(sound[start : start + self._frame])
         self._rest = sound[whole:]
 
-    def clear(self) -> int:
-        """Forgets sound not yet sent; returns how many samples."""
-        held, self._rest = len(self._rest), self._rest[:0]
-        return held
-
     def lost(self, share: float) -> None:
         """The peer lost that share of the last packets."""
         if not self._over:
