@@ -80,8 +80,10 @@ def stock() -> Iterator[str]:
     command = [sys.executable, "-m", "server.bench.webrtc.echo"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
-        yield process.stdout.readline().strip()
-        process.terminate()
+        try:
+            yield process.stdout.readline().strip()
+        finally:
+            process.terminate()
 
 
 def recorded(browser: Browser, url: str, seconds: float) -> Recording:
