@@ -37,14 +37,12 @@ class Desk:
     """The places of one worker, which the front gives.
 
     Args:
-        report: how the worker does: its sessions, and why no calls should come, if so.
+        busy: why no calls should be brought here now; empty where they may.
         drain: called when no more should, with the seconds that those here may finish in.
     """
 
-    def __init__(
-        self, report: Callable[[], tuple[int, str]], drain: Callable[[float], None]
-    ) -> None:
-        self._report = report
+    def __init__(self, busy: Callable[[], str], drain: Callable[[float], None]) -> None:
+        self._busy = busy
         self._drain = drain
         self._numbers = itertools.count(1)
         self._asked: dict[int, asyncio.Future[None]] = {}
@@ -110,9 +108,8 @@ class Desk:
 
     async def _reports(self) -> None:
         while True:
-            sessions, busy = self._report()
             heard = {n: place.news() for n, place in self._lent.items() if place.has_news}
-            self._outbox.put_nowait(Report(sessions, heard, busy))
+            self._outbox.put_nowait(Report(heard, self._busy()))
             await asyncio.sleep(_REPORT)
 
     async def _tell(self, front: web.WebSocketResponse) -> None:

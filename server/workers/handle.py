@@ -57,7 +57,7 @@ class Worker:
 
     def __init__(self, job: Job, places: OwnPlaces) -> None:
         self.job = job
-        self.report = Report(0, {}, "it has not started")
+        self.report = Report({}, "it has not started")
         self.http: ClientSession | None = None
         self._places = places
         self._lent: dict[int, Place] = {}
@@ -128,7 +128,7 @@ class Worker:
             code = await (process.terminate(grace) if grace else process.kill())
         for number in (*self._lending, *self._lent):
             self._end(number)
-        self.report = Report(0, {}, "it is being started")
+        self.report = Report({}, "it is being started")
         return code
 
     async def drain(self, seconds: float) -> None:

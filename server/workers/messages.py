@@ -56,7 +56,6 @@ class Report(_Message):
     be brought here now, empty where they may.
     """
 
-    sessions: int
     heard: dict[int, float]
     busy: str
 

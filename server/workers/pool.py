@@ -88,7 +88,7 @@ class Pool:
         await asyncio.gather(*(worker.drain(seconds) for worker in self.workers))
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds + 1.0):
-                while any(worker.report.sessions for worker in self.workers):  # noqa: ASYNC110
+                while any(worker.sessions for worker in self.workers):  # noqa: ASYNC110
                     await asyncio.sleep(0.05)
 
     async def stop(self) -> None:

@@ -60,11 +60,10 @@ async def work(job: Job) -> None:
     def drain(seconds: float) -> None:
         draining.add(asyncio.create_task(manager.drain(seconds)))
 
-    def report() -> tuple[int, str]:
-        why = manager.busy if manager.ready else f"its engine is {engine.state}"
-        return manager.sessions, why
+    def busy() -> str:
+        return manager.busy if manager.ready else f"its engine is {engine.state}"
 
-    desk = Desk(report, drain)
+    desk = Desk(busy, drain)
     settings = job.settings
     engine = registry.join(settings.engine.name, settings.engine.plain(), job.folder)
     manager = Manager(engine, settings, metrics, desk, job.mark)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ from server.errors import ServiceError, unavailable
 from server.observe import Metrics
 from server.places import OwnPlaces
 from server.settings import ServerSettings
-from server.workers.messages import Report
+from server.workers.messages import End, Report, Take
 from server.workers.pool import Pool
 
 
@@ -26,7 +27,7 @@ def pool(tmp_path: Path, *busy: str, check_load: Any = nothing) -> tuple[Pool, M
     there: Any = object()  # Of a connection it is only asked whether there is one.
     for worker, why in zip(made.workers, busy, strict=True):
         worker._control = there
-        worker.report = Report(0, {}, why)
+        worker.report = Report({}, why)
     return made, metrics
 
 
@@ -57,3 +58,16 @@ def test_a_front_with_too_much_to_do_refuses_for_its_workers(tmp_path: Path) -> 
     with pytest.raises(ServiceError, match="too much to do"):
         made.choose()
     assert metrics.value("parley_refusals_total", code="server_busy") == 1
+
+
+async def test_a_drain_waits_for_a_session_whose_place_was_lent_just_now(tmp_path: Path) -> None:
+    made, _ = pool(tmp_path, "")
+    (worker,) = made.workers
+    worker._control = None
+    await worker._received(Take(1, ()))
+    draining = asyncio.create_task(made.drain(60.0))
+    await asyncio.wait([draining], timeout=0.2)
+    assert not draining.done()
+    await worker._received(End(1))
+    async with asyncio.timeout(15):
+        await draining
