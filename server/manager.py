@@ -127,12 +127,16 @@ class Manager:
         """Why new callers are refused although there may be places; empty where they are not."""
         return self.overload.busy.why if self.overload.busy else ""
 
-    def check_load(self) -> None:
-        """Refuses a new caller where this process has too much to do.
+    def check(self) -> None:
+        """Refuses a new caller where none can be served, whether or not there are places.
 
         Raises:
-            ServiceError: it has (503).
+            ServiceError: the service is going down or not ready, or has too much to do (503).
         """
+        if self.draining:
+            raise unavailable("server_draining", "the server is going down; call again later")
+        if not self.ready:
+            raise self._not_ready()
         if busy := self.overload.busy:
             self._metrics.too_busy(busy.reason)
             message = f"the server has too much to do ({busy.why}); call again later"
@@ -164,11 +168,7 @@ class Manager:
                 going down.
         """
         try:
-            if self.draining:
-                raise unavailable("server_draining", "the server is going down; call again later")
-            if not self.ready:
-                raise self._not_ready()
-            self.check_load()
+            self.check()
             place = await self._places.take(caller.names)
             try:
                 return await self._admit(open_, ticket or self.ticket(), leg, caller, place)

@@ -79,7 +79,7 @@ async def serve(
     pool = None
     if shared is not None:
         places = OwnPlaces(settings.limits, lambda: manager.capacity)
-        pool = Pool(shared, settings, places, metrics, manager.check_load)
+        pool = Pool(shared, settings, places, metrics, manager.check)
     house = _House(manager, pool)
     runner = web.AppRunner(
         create_app(manager, settings, metrics, rules, pool),

@@ -48,7 +48,7 @@ class Pool:
         settings: the operator's.
         places: what the workers' sessions take.
         metrics: count the losses.
-        check_load: raises where this process itself has too much to do for a new session.
+        check: raises where this process, and its engine, let no new session begin.
     """
 
     def __init__(
@@ -57,10 +57,10 @@ class Pool:
         settings: ServerSettings,
         places: OwnPlaces,
         metrics: Metrics,
-        check_load: Callable[[], None],
+        check: Callable[[], None],
     ) -> None:
         self._metrics = metrics
-        self._check_load = check_load
+        self._check = check
         self.workers = [
             Worker(Job(index, _numbered(settings, index), folder), places)
             for index in range(settings.media_workers)
@@ -105,7 +105,7 @@ class Pool:
             ServiceError: none takes any now.
         """
         try:
-            self._check_load()
+            self._check()
             free = self._free()
         except ServiceError as error:
             self._metrics.refused(error.code)

@@ -61,6 +61,8 @@ async def work(job: Job) -> None:
         draining.add(asyncio.create_task(manager.drain(seconds)))
 
     def busy() -> str:
+        if manager.draining:
+            return "it is going down"
         return manager.busy if manager.ready else f"its engine is {engine.state}"
 
     desk = Desk(busy, drain)

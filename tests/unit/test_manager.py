@@ -122,3 +122,18 @@ async def test_calls_that_come_at_once_are_counted_as_they_come() -> None:
     arriving.cancel()
     await asyncio.gather(arriving, return_exceptions=True)
     await manager.stop()
+
+
+async def test_a_server_that_goes_or_has_no_engine_says_so_whatever_it_has_to_do() -> None:
+    engine = Slow()
+    manager = Manager(engine, ServerSettings(), Metrics())
+    overloaded(manager)
+    engine.state = "failed"
+    with pytest.raises(ServiceError) as refused:
+        manager.check()
+    assert refused.value.code == "engine_not_ready"
+    manager.draining = True
+    with pytest.raises(ServiceError) as refused:
+        manager.check()
+    assert refused.value.code == "server_draining"
+    await manager.stop()

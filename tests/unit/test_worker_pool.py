@@ -20,10 +20,10 @@ def nothing() -> None:
     pass
 
 
-def pool(tmp_path: Path, *busy: str, check_load: Any = nothing) -> tuple[Pool, Metrics]:
+def pool(tmp_path: Path, *busy: str, check: Any = nothing) -> tuple[Pool, Metrics]:
     """A pool whose workers answer, and say why they take no calls, if so."""
     settings, metrics = ServerSettings(media_workers=len(busy)), Metrics()
-    made = Pool(tmp_path, settings, OwnPlaces(settings.limits, lambda: 9), metrics, check_load)
+    made = Pool(tmp_path, settings, OwnPlaces(settings.limits, lambda: 9), metrics, check)
     there: Any = object()  # Of a connection it is only asked whether there is one.
     for worker, why in zip(made.workers, busy, strict=True):
         worker._control = there
@@ -50,14 +50,17 @@ def test_only_where_all_have_too_much_to_do_newcomers_are_told_why(tmp_path: Pat
     assert made.ready, "those who have a session are served"
 
 
-def test_a_front_with_too_much_to_do_refuses_for_its_workers(tmp_path: Path) -> None:
-    def check_load() -> None:
-        raise unavailable("server_busy", "the server has too much to do")
+@pytest.mark.parametrize("code", ["server_busy", "server_draining", "engine_not_ready"])
+def test_what_keeps_the_front_from_serving_is_told_as_it_is(tmp_path: Path, code: str) -> None:
+    def check() -> None:
+        raise unavailable(code, "why")
 
-    made, metrics = pool(tmp_path, "", "", check_load=check_load)
-    with pytest.raises(ServiceError, match="too much to do"):
+    made, metrics = pool(tmp_path, "its engine is failed", "", check=check)
+    with pytest.raises(ServiceError, match="why") as refused:
         made.choose()
-    assert metrics.value("parley_refusals_total", code="server_busy") == 1
+    assert refused.value.code == code
+    assert metrics.value("parley_refusals_total", code=code) == 1
+    assert metrics.value("parley_busy_refusals_total", reason="workers") == 0
 
 
 async def test_a_drain_waits_for_a_session_whose_place_was_lent_just_now(tmp_path: Path) -> None:
