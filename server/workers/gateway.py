@@ -26,10 +26,13 @@ if TYPE_CHECKING:
 _PATHS = ("/v1/realtime", "/v1/realtime/calls{rest:.*}", "/v1/live/{rest:.*}")
 _ID = re.compile(r"(?:rtc|sess)_w(\d{1,3})_")
 _OF_THE_CONNECTION = frozenset(
-    {"connection", "content-length", "host", "keep-alive", "transfer-encoding", SENDER.lower()}
+    {
+        *("connection", "content-length", "expect", "host", "keep-alive", "transfer-encoding"),
+        *("upgrade", SENDER.lower()),
+    }
 )
 """Headers that are one connection's, or ours, and not passed on."""
-_OF_AN_UPGRADE = frozenset({"connection", "host"})
+_OF_AN_UPGRADE = frozenset({"connection", "host", "upgrade"})
 
 
 class Gateway:
@@ -45,7 +48,8 @@ class Gateway:
 
     async def _handle(self, request: web.Request) -> web.StreamResponse:
         worker = self._worker(request)
-        upgrade = request.headers.get("Upgrade", "").lower() == "websocket"
+        asked = request.headers.get("Upgrade", "").lower()
+        upgrade = request.method == "GET" and asked == "websocket"  # RFC 6455 section 4.1
         kept = _OF_AN_UPGRADE if upgrade else frozenset[str]()
         headers = [
             (name, value)

@@ -127,7 +127,7 @@ class _Passed(web.StreamResponse):
 async def tunnel(
     request: web.Request, path: Path, headers: Iterable[tuple[str, str]]
 ) -> web.StreamResponse:
-    """Repeats ``request``, which asks for an upgrade, at ``path``; passes on what follows.
+    """Repeats ``request``, a GET that asks for an upgrade, at ``path``; passes on what follows.
 
     Raises:
         ServiceError: the worker is gone.

@@ -126,6 +126,24 @@ async def test_what_no_worker_knows_is_not_found(server: Server) -> None:
                 assert (await answer.json())["error"]["code"] == "call_not_found"
 
 
+@pytest.mark.parametrize("method", ["HEAD", "POST", "GET"])
+async def test_what_looks_like_an_upgrade_is_answered_whatever_else_it_says(
+    server: Server, method: str
+) -> None:
+    headers = {
+        "Upgrade": "websocket",
+        "Connection": "Upgrade",
+        "Expect": "100-continue",
+    }
+    url = f"/v1/realtime/calls/rtc_w0_none/{'hangup' if method == 'POST' else 'x'}"
+    async with (
+        asyncio.timeout(15),
+        ClientSession(server.url, headers=headers) as web,
+        web.request(method, url) as answer,
+    ):
+        assert answer.status in (404, 405)
+
+
 async def test_nobody_says_for_the_front_who_asks(server: Server) -> None:
     forged = {"X-Parley-Caller": "bm9ib2R5"}
     async with ClientSession(server.url, headers=forged) as web:
