@@ -36,6 +36,7 @@ _PROMPTS = ("greeting", "instructions")
 """What the service is told to say is content: its length is shown, never its words."""
 
 
+_LAST_PORT = 65_535
 _NOT_SETTINGS = ("cache", "key")
 """What else is read from ``PARLEY_*``: where weights are kept, before there are settings, and what
 ``parley talk`` shows."""
@@ -219,6 +220,13 @@ class ServerSettings(BaseSettings):
         """The UDP port of all calls; 0: a free one."""
         return self.port if self.webrtc.port is None else self.webrtc.port
 
+    def of_worker(self, index: int) -> ServerSettings:
+        """The settings of media worker ``index``: its calls have ports of their own, in and out,
+        each one's first plus ``index``.
+        """
+        port = self.media_port + index if self.media_port else 0
+        return self.model_copy(update={"webrtc": self.webrtc.moved(port, index)})
+
     @model_validator(mode="after")
     def _certificate(self) -> ServerSettings:
         if (self.tls_cert is None) != (self.tls_key is None):
@@ -229,6 +237,18 @@ class ServerSettings(BaseSettings):
     def _processes(self) -> ServerSettings:
         if self.single_process and self.media_workers:
             raise ValueError("single_process, media_workers: expected at most one of them")
+        return self
+
+    @model_validator(mode="after")
+    def _ports(self) -> ServerSettings:
+        most = _LAST_PORT - max(0, self.media_workers - 1)
+        for key, port in (
+            ("port" if self.webrtc.port is None else "webrtc.port", self.media_port),
+            *(("webrtc.public_addresses", told) for told in self.webrtc.told_ports),
+        ):
+            if port > most:
+                workers = f"{self.media_workers} media workers, which count up from it"
+                raise ValueError(f"{key}: expected at most {most} with {workers}, got {port}")
         return self
 
     @classmethod

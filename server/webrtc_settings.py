@@ -126,9 +126,26 @@ class WebRtc(Part):
     )
     sound: Sound = Sound()
 
+    @property
+    def told_ports(self) -> list[int]:
+        """The ports that callers are told instead of the one that is bound."""
+        return [port for _, port in map(endpoint, self.public_addresses) if port is not None]
+
+    def moved(self, port: int, by: int) -> WebRtc:
+        """The same, but for calls at ``port`` and where callers are told another, by that many."""
+        public = tuple(_moved(address, by) for address in self.public_addresses)
+        return self.model_copy(update={"port": port, "public_addresses": public})
+
     @field_validator("public_addresses")
     @classmethod
     def _endpoints(cls, addresses: tuple[str, ...]) -> tuple[str, ...]:
         for address in addresses:
             endpoint(address)
         return addresses
+
+
+def _moved(address: str, by: int) -> str:
+    host, port = endpoint(address)
+    if port is None:
+        return address
+    return f"[{host}]:{port + by}" if ":" in host else f"{host}:{port + by}"

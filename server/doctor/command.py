@@ -43,9 +43,9 @@ async def _findings(settings: ServerSettings) -> AsyncIterator[Finding]:
     yield await network.http_port(settings, running)
     yield machine.secure_context(settings)
     async with network.media(settings, running) as media:
-        for finding in await network.udp_port(settings, media):
+        for finding in await network.udp_ports(settings, media):
             yield finding
-        for finding in await network.ice_servers(settings, media):
+        for finding in await network.ice_servers(settings, media[0]):
             yield finding
     yield machine.clock()
     yield machine.open_files(settings)

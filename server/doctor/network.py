@@ -11,7 +11,7 @@ import ipaddress
 import socket
 import sys
 import time
-from contextlib import asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
@@ -85,8 +85,19 @@ async def http_port(settings: ServerSettings, running: bool) -> Finding:
 
 
 @asynccontextmanager
-async def media(settings: ServerSettings, running: bool) -> AsyncIterator[Media]:
-    """The server's UDP port: the one that runs, or one for as long as this lasts."""
+async def media(settings: ServerSettings, running: bool) -> AsyncIterator[list[Media]]:
+    """The server's UDP port, or each media worker's: those that run, or some for as long as this
+    lasts.
+    """
+    async with AsyncExitStack() as stack:
+        yield [
+            await stack.enter_async_context(_media(settings.of_worker(index), running))
+            for index in range(max(1, settings.media_workers))
+        ]
+
+
+@asynccontextmanager
+async def _media(settings: ServerSettings, running: bool) -> AsyncIterator[Media]:
     webrtc = settings.webrtc
     try:
         if not running:
@@ -107,8 +118,20 @@ async def media(settings: ServerSettings, running: bool) -> AsyncIterator[Media]
     yield Media(bound, [(host, port or number) for host, port in public] or bound)
 
 
-async def udp_port(settings: ServerSettings, media: Media) -> list[Finding]:
-    """Whether packets reach the port on each address, and on those that callers are told."""
+async def udp_ports(settings: ServerSettings, all_media: Sequence[Media]) -> list[Finding]:
+    """Whether packets reach each port on each address, and those that callers are told."""
+    asked = await asyncio.gather(*(_reached(settings, media) for media in all_media))
+    found = [finding for each in asked for finding in each]
+    found += _private(settings, all_media[0])
+    granted = _granted()
+    if granted < RECEIVE_BUFFER:
+        text = f"the kernel grants {granted} bytes of buffer, {RECEIVE_BUFFER} are wanted for many"
+        text += f" callers: sysctl -w net.core.rmem_max={RECEIVE_BUFFER}"
+        found.append(Finding("warning", _UDP, text))
+    return found
+
+
+async def _reached(settings: ServerSettings, media: Media) -> list[Finding]:
     if media.problem:
         return [Finding("problem", _UDP, media.problem)]
     found = []
@@ -117,13 +140,7 @@ async def udp_port(settings: ServerSettings, media: Media) -> list[Finding]:
         if seen is None:
             text = f"{_shown(where)} does not answer; a firewall on this machine may drop UDP"
         found.append(Finding("problem" if seen is None else "ok", _UDP, text))
-    found += await _public(settings, media)
-    granted = _granted()
-    if granted < RECEIVE_BUFFER:
-        text = f"the kernel grants {granted} bytes of buffer, {RECEIVE_BUFFER} are wanted for many"
-        text += f" callers: sysctl -w net.core.rmem_max={RECEIVE_BUFFER}"
-        found.append(Finding("warning", _UDP, text))
-    return found
+    return found + (await _public(media) if settings.webrtc.public_addresses else [])
 
 
 async def ice_servers(settings: ServerSettings, media: Media) -> list[Finding]:
@@ -136,13 +153,16 @@ async def ice_servers(settings: ServerSettings, media: Media) -> list[Finding]:
     return list(await asyncio.gather(*checks))
 
 
-async def _public(settings: ServerSettings, media: Media) -> list[Finding]:
-    if not settings.webrtc.public_addresses:
-        local = [ipaddress.ip_address(address).is_private for address, _ in media.told]
-        if is_loopback(settings.host) or not all(local):
-            return []
-        text = "all addresses are private: callers from elsewhere need --webrtc.public-addresses"
-        return [Finding("warning", _PUBLIC, text)]
+def _private(settings: ServerSettings, media: Media) -> list[Finding]:
+    """A warning where callers from elsewhere are told no address that they reach."""
+    local = [ipaddress.ip_address(address).is_private for address, _ in media.told]
+    if settings.webrtc.public_addresses or is_loopback(settings.host) or not (local and all(local)):
+        return []
+    text = "all addresses are private: callers from elsewhere need --webrtc.public-addresses"
+    return [Finding("warning", _PUBLIC, text)]
+
+
+async def _public(media: Media) -> list[Finding]:
     found = []
     for where, seen in zip(media.told, await _asked(media.told), strict=True):
         if seen is None:

@@ -62,7 +62,7 @@ class Pool:
         self._metrics = metrics
         self._check = check
         self.workers = [
-            Worker(Job(index, _numbered(settings, index), folder), places)
+            Worker(Job(index, settings.of_worker(index), folder), places)
             for index in range(settings.media_workers)
         ]
         self._turns = itertools.count()
@@ -162,10 +162,3 @@ class Pool:
             except (OSError, TimeoutError) as error:
                 await worker.stop()
                 log.error("worker cannot be started", worker=worker.job.index, exc_info=error)
-
-
-def _numbered(settings: ServerSettings, index: int) -> ServerSettings:
-    """The settings of worker ``index``: its calls have a UDP port of their own, base + index."""
-    port = settings.media_port + index if settings.media_port else 0
-    webrtc = settings.webrtc.model_copy(update={"port": port})
-    return settings.model_copy(update={"webrtc": webrtc})

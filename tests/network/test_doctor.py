@@ -96,6 +96,14 @@ def test_where_all_is_well_it_says_so(doctor: Doctor) -> None:
         assert what in whats
 
 
+def test_the_port_of_each_media_worker_is_tried(doctor: Doctor, impatient: None) -> None:
+    with silent() as taken:
+        workers = ("--media-workers", "2", "--webrtc.port", str(taken - 1))
+        _, lines = doctor("--port", "0", "--no-single-process", *workers)
+    problems = [line for line in lines if re.match("problem +UDP port", line)]
+    assert any(f"127.0.0.1:{taken}" in problem for problem in problems)
+
+
 def test_ports_that_are_taken_are_problems_with_their_settings(
     doctor: Doctor, impatient: None
 ) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from server.settings import ServerSettings, SettingsProblem, load, local_name, shown
+from server.webrtc_settings import WebRtc
 
 
 @pytest.fixture
@@ -44,6 +45,12 @@ def test_the_file_may_be_named_in_the_environment(
         ("tls_cert = 'x'", "tls_cert, tls_key"),
         ("trusted_proxies = ['10.0.0.0/99']", "trusted_proxies"),
         ("[webrtc]\npublic_addresses = ['http://x']", "webrtc.public_addresses"),
+        ("media_workers = 8\n[webrtc]\nport = 65530", "webrtc.port: expected at most 65528"),
+        ("media_workers = 2\nport = 65535", "^port: expected at most 65534"),
+        (
+            "media_workers = 3\n[webrtc]\npublic_addresses = ['a.example', 'b.example:65534']",
+            "webrtc.public_addresses: expected at most 65533 .* got 65534",
+        ),
         ("[webrtc.sound]\npacket_ms = 15", "webrtc.sound.packet_ms"),
         ("[webrtc.sound]\nbitrate = 100", "webrtc.sound.bitrate"),
         ("[webrtc.sound]\ncomplexity = 11", "webrtc.sound.complexity"),
@@ -168,3 +175,18 @@ def test_stock_names_mean_the_default() -> None:
 
 def test_a_packet_length_is_told_by_the_command_line() -> None:
     assert load(["--webrtc.sound.packet-ms", "10"]).webrtc.sound.packet_ms == 10
+
+
+def test_each_media_worker_has_and_tells_a_port_of_its_own() -> None:
+    public = ["203.0.113.7:9000", "voice.example.org", "[2001:db8::1]:9001", "2001:db8::2"]
+    settings = ServerSettings(
+        port=8300, media_workers=3, webrtc=WebRtc(public_addresses=tuple(public))
+    )
+    last = settings.of_worker(2)
+    assert last.media_port == 8302
+    assert last.webrtc.public_addresses == (
+        *("203.0.113.7:9002", "voice.example.org", "[2001:db8::1]:9003", "2001:db8::2"),
+    )
+    first = settings.of_worker(0)
+    assert (first.media_port, first.webrtc.public_addresses) == (8300, tuple(public))
+    assert ServerSettings(port=0, media_workers=3).of_worker(2).media_port == 0
