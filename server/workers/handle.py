@@ -79,7 +79,7 @@ class Worker:
         return self._control is not None
 
     async def start(self) -> None:
-        """Starts a process; returns when it answers.
+        """Starts a process; returns when it has said how it does.
 
         Raises:
             OSError: there can be none.
@@ -96,9 +96,14 @@ class Worker:
                 if not self._process.runs:
                     raise ChildProcessError("it ended before it answered")
                 try:
-                    self._control = await self.http.ws_connect(CONTROL, timeout=_CLOSE)
+                    control = await self.http.ws_connect(CONTROL, timeout=_CLOSE)
                 except ClientConnectionError:
                     await asyncio.sleep(0.02)
+                    continue
+                first = await control.receive()
+                if first.type is WSMsgType.TEXT:
+                    await self._received(messages.from_worker.decode(first.data))
+                    self._control = control
 
     async def run(self) -> str:
         """Gives places and takes reports until the process is lost; returns how that showed."""

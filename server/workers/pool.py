@@ -74,14 +74,11 @@ class Pool:
         Raises:
             CannotStart: one does not.
         """
-        started = await asyncio.gather(
-            *(worker.start() for worker in self.workers), return_exceptions=True
-        )
+        started = await asyncio.gather(*map(self._begin, self.workers), return_exceptions=True)
         for worker, problem in zip(self.workers, started, strict=True):
             if problem is not None:
                 message = f"worker {worker.job.index} cannot be started; see its log"
                 raise CannotStart(message) from problem
-        self._keepers = [asyncio.create_task(self._keep(worker)) for worker in self.workers]
 
     async def drain(self, seconds: float) -> None:
         """Has no more callers taken; returns when all have left, or ``seconds`` are over."""
@@ -135,6 +132,11 @@ class Pool:
     async def figures(self) -> dict[str, str]:
         """What each worker says of itself, in Prometheus' text format, by its number."""
         return {str(w.job.index): await w.figures() for w in self.workers if w.ready}
+
+    async def _begin(self, worker: Worker) -> None:
+        """Starts a worker, which is kept from then on, however long the others take."""
+        await worker.start()
+        self._keepers.append(asyncio.create_task(self._keep(worker)))
 
     async def _keep(self, worker: Worker) -> None:
         """Runs a worker, and starts it again when it is lost."""

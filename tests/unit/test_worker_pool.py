@@ -12,6 +12,7 @@ from server.errors import ServiceError, unavailable
 from server.observe import Metrics
 from server.places import OwnPlaces
 from server.settings import ServerSettings
+from server.workers.handle import Worker
 from server.workers.messages import End, Report, Take
 from server.workers.pool import Pool
 
@@ -74,3 +75,33 @@ async def test_a_drain_waits_for_a_session_whose_place_was_lent_just_now(tmp_pat
     await worker._received(End(1))
     async with asyncio.timeout(15):
         await draining
+
+
+async def test_calls_are_taken_by_the_worker_that_has_started_while_others_have_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made, _ = pool(tmp_path, "", "")
+    (first, second), kept, never = made.workers, asyncio.Event(), asyncio.Event()
+    second._control = None
+
+    async def start(worker: Worker) -> None:
+        if worker is second:
+            await never.wait()
+
+    async def run(worker: Worker) -> str:
+        kept.set()
+        await never.wait()
+        return ""
+
+    monkeypatch.setattr(Worker, "start", start)
+    monkeypatch.setattr(Worker, "run", run)
+    starting = asyncio.create_task(made.start())
+    async with asyncio.timeout(15):
+        await kept.wait()
+    assert not starting.done()
+    assert made.ready
+    assert made.choose() is first
+    starting.cancel()
+    await asyncio.gather(starting, return_exceptions=True)
+    first._control = None
+    await made.stop()
