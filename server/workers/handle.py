@@ -62,7 +62,7 @@ class Worker:
         self._places = places
         self._lent: dict[int, Place] = {}
         self._debts: dict[int, float] = {}
-        self._freed: dict[int, asyncio.Event] = {}
+        self._asked_back: dict[int, asyncio.Event] = {}
         self._lending: dict[int, asyncio.Task[None]] = {}
         self._process: Process | None = None
         self._control: ClientWebSocketResponse | None = None
@@ -162,6 +162,7 @@ class Worker:
             case Keep(number=number):
                 if place := self._lent.get(number):
                     place.keep()
+                self._decided(number)
             case Report():
                 self.report = message
                 await self._collect(message.heard)
@@ -178,13 +179,21 @@ class Worker:
         await self._tell(answer)
 
     async def _give_up(self, number: int) -> None:
-        """Has a session ended whose place is needed; returns when it is free."""
-        free = self._freed[number] = asyncio.Event()
+        """Has a session ended whose place is needed; returns when it is free, or its caller came
+        back just before.
+        """
+        decided = self._asked_back[number] = asyncio.Event()
         await self._tell(GiveUp(number))
-        with contextlib.suppress(TimeoutError):
+        try:
             async with asyncio.timeout(_FREED):
-                await free.wait()
-        self._end(number)
+                await decided.wait()
+        except TimeoutError:
+            self._end(number)
+
+    def _decided(self, number: int) -> None:
+        """The place that was asked back is free, or kept."""
+        if decided := self._asked_back.pop(number, None):
+            decided.set()
 
     def _end(self, number: int) -> None:
         """Nobody needs that place any more, had or still waited for."""
@@ -193,8 +202,7 @@ class Worker:
         self._debts.pop(number, None)
         if place := self._lent.pop(number, None):
             place.end()
-        if freed := self._freed.pop(number, None):
-            freed.set()
+        self._decided(number)
 
     async def _tell(self, message: messages.FromFront) -> None:
         if self._control is not None:

@@ -11,7 +11,7 @@ from server.places import OwnPlaces
 from server.settings import ServerSettings
 from server.workers.handle import Worker
 from server.workers.job import Job
-from server.workers.messages import End, Take
+from server.workers.messages import End, FromFront, GiveUp, Keep, Offer, Refused, Take, Taken
 
 
 @pytest.mark.parametrize("lost", [False, True], ids=["given up", "worker lost"])
@@ -41,3 +41,27 @@ async def test_a_place_that_is_waited_for_in_vain_is_lent_to_nobody(
     assert worker.sessions == 0
     held.end()
     assert await places.take(()) is not None
+
+
+async def test_a_place_whose_caller_is_back_is_given_to_nobody_though_it_was_asked_back(
+    tmp_path: Path,
+) -> None:
+    settings = ServerSettings()
+    worker = Worker(Job(0, settings, tmp_path), OwnPlaces(settings.limits, lambda: 1))
+    told: asyncio.Queue[FromFront] = asyncio.Queue()
+
+    async def tell(message: FromFront) -> None:
+        told.put_nowait(message)
+
+    worker._tell = tell  # type: ignore[method-assign]
+    async with asyncio.timeout(15):
+        await worker._received(Take(1, ()))
+        assert await told.get() == Taken(1)
+        await worker._received(Offer(1))
+        await worker._received(Take(2, ()))
+        assert await told.get() == GiveUp(1)
+        await worker._received(Keep(1))
+        refused = await told.get()
+    assert isinstance(refused, Refused)
+    assert (refused.number, refused.code) == (2, "server_busy")
+    assert worker.sessions == 1
