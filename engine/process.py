@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -61,9 +62,8 @@ class Process:
         self._process.stdin.write(data)
         self._process.stdin.flush()
 
-    async def terminate(self, grace: float) -> int:
-        """Asks it to end and, after ``grace`` seconds, ends it; returns its exit code."""
-        self._process.terminate()
+    async def leave(self, grace: float) -> int:
+        """Gives it, which was asked to end, ``grace`` seconds to do so; returns its exit code."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(grace):
                 await self._exited()
@@ -86,7 +86,13 @@ class Process:
 
 
 def end_with_parent() -> None:
-    """Ends this process as soon as the one that started it is gone."""
+    """Ends this process as soon as the one that started it is gone, and leaves signals to that.
+
+    A terminal, and many a supervisor, signals a whole group of processes: whether there is time for
+    those who talk is for the parent to say, by what it holds of this process.
+    """
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
     threading.Thread(target=_end, daemon=True).start()
 
 

@@ -51,15 +51,19 @@ class Child:
 
     async def terminate(self, grace: float) -> None:
         """Asks the process to end and, after ``grace`` seconds, ends it."""
-        await self._process.terminate(grace)
-        await self.kill()
+        self.link.send(wire.End())
+        await self._process.leave(grace)
+        await self._hang_up()
 
     async def kill(self) -> int:
         """Ends the process at once, if it has not ended; returns its exit code (-9: killed)."""
         code = await self._process.kill()
+        await self._hang_up()
+        return code
+
+    async def _hang_up(self) -> None:
         self.link.abort("its process ended")
         await self.link.ended.wait()
-        return code
 
 
 class Guest:

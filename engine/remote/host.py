@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import signal
 import socket
 import sys
 
@@ -44,10 +43,8 @@ class Host:
         self._parent = Link(wire.ToHost, self._from_parent, lambda reason: self._over.set())
 
     async def run(self, sock: socket.socket) -> None:
-        """Serves until the parent's link ends or the process is told to."""
-        loop = asyncio.get_running_loop()
-        loop.add_signal_handler(signal.SIGTERM, self._over.set)
-        await loop.create_connection(lambda: self._parent, sock=sock)
+        """Serves until the parent says that it is over, or its link ends."""
+        await asyncio.get_running_loop().create_connection(lambda: self._parent, sock=sock)
         await self._over.wait()
         if self._door is not None:
             self._door.close()
@@ -67,6 +64,8 @@ class Host:
     def _from_parent(self, message: wire.Audio | wire.ToHost) -> None:
         if isinstance(message, wire.Begin):
             self._beginning = asyncio.create_task(self._begin(message))
+        elif isinstance(message, wire.End):
+            self._over.set()
         else:
             self._served[self._parent].received(message)
 
@@ -108,7 +107,6 @@ class Host:
 def main() -> None:
     """Runs the process."""
     os.nice(_NICENESS)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
     end_with_parent()
     asyncio.run(_main(socket.socket(fileno=int(sys.argv[1]))))
 

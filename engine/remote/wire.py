@@ -88,6 +88,10 @@ class Give(_Message):
     order: Order
 
 
+class End(_Message):
+    """Stop the engine, tell its sessions, and end."""
+
+
 # From the engine's process
 
 
@@ -153,7 +157,7 @@ class Logged(_Message):
     fields: dict[str, Any]
 
 
-ToHost: TypeAlias = Begin | Join | Open | Give
+ToHost: TypeAlias = Begin | Join | Open | Give | End
 FromHost: TypeAlias = Ready | Failed | Opened | Busy | Unavailable | Told | Alive | Figures | Logged
 Message: TypeAlias = Audio | ToHost | FromHost
 

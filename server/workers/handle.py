@@ -120,7 +120,10 @@ class Worker:
         return f"silent for {_WATCHDOG:g} s" if self._quiet >= _LOOKS else "its process ended"
 
     async def stop(self, grace: float = 0.0) -> int | None:
-        """Ends the process, and gives back what it had; returns its exit code."""
+        """Ends the process, and gives back what it had; returns its exit code.
+
+        One that answers is asked to by letting go of its connection, and has ``grace`` seconds.
+        """
         control, self._control = self._control, None
         if control is not None:
             await control.close()
@@ -130,7 +133,8 @@ class Worker:
         process, self._process = self._process, None
         code = None
         if process is not None:
-            code = await (process.terminate(grace) if grace else process.kill())
+            asked = control is not None and grace
+            code = await (process.leave(grace) if asked else process.kill())
         for number in (*self._lending, *self._lent):
             self._end(number)
         self.report = Report({}, "it is being started")

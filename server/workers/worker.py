@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import pickle
-import signal
 import sys
 from typing import TYPE_CHECKING
 
@@ -52,7 +51,7 @@ async def _believe(request: web.Request, handler: Handler) -> web.StreamResponse
 
 
 async def work(job: Job) -> None:
-    """Serves until the front has gone, or says so by SIGTERM."""
+    """Serves until the front has gone, or lets go of the connection that it holds."""
     logs.report_loop_errors(asyncio.get_running_loop())
     metrics = Metrics()
     draining: set[asyncio.Task[None]] = set()
@@ -83,7 +82,6 @@ async def work(job: Job) -> None:
         max_field_size=_LONGEST_FIELD,
         keepalive_timeout=settings.limits.session,
     )
-    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, desk.over.set)
     watching = asyncio.create_task(watch_loop(metrics, manager.overload))
     try:
         await manager.start()
@@ -99,7 +97,6 @@ async def work(job: Job) -> None:
 
 def main() -> None:
     """Runs the process."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
     job: Job = pickle.load(sys.stdin.buffer)
     end_with_parent()
     logs.configure(job.settings.log_level, job.settings.log_format)

@@ -316,3 +316,20 @@ async def test_workers_go_with_their_front(tmp_path: Path) -> None:
         assert len(processes) == 2
         server.kill()
         await until(lambda: not any(map(lives, processes)), 15.0)
+
+
+async def test_a_signal_to_all_processes_drains_as_one_to_the_front_does(tmp_path: Path) -> None:
+    flags = ("--engine.name", "simulated", "--media-workers", "1")
+    with Server(*flags, log=tmp_path / "log", under=("setsid",)) as server:
+        async with talking(server.url) as caller:
+            os.killpg(server.pid, signal.SIGTERM)
+            await until(lambda: "draining" in logged(server), 15.0)
+            await a_reply(caller)
+            assert not caller.closed.done()
+        await until(lambda: "stopped" in logged(server), 15.0)
+        assert not {"worker lost", "engine lost"} & logged(server)
+
+
+def logged(server: Server) -> set[str]:
+    """The lines that the log has."""
+    return {line["event"] for line in server.log_lines()}
