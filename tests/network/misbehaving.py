@@ -11,13 +11,27 @@ import contextlib
 import json
 import sys
 import time
+from urllib.parse import urljoin
 
 from aiohttp import ClientSession, ClientWebSocketResponse
+
+from tests.serving import Server
 
 GARBAGE = ("", "{", "[]", "null", '{"type":7}', '{"type":"no.such"}', "\x00", "[" * 100_000)
 RATE = 10_000
 HUGE = 21 * 2**20
 """Bytes; an event may have 20 MiB."""
+
+
+async def misbehave(server: Server) -> dict[str, int]:
+    """Lets the client without manners loose; returns the answers to each of its attacks."""
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        *("-m", __name__, urljoin(server.url, "v1/realtime")),
+        stdout=asyncio.subprocess.PIPE,
+    )
+    told, _ = await process.communicate()
+    return dict(json.loads(line) for line in told.splitlines())
 
 
 async def main(url: str) -> None:

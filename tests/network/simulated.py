@@ -18,6 +18,9 @@ from engine.contract import Samples
 from tests.callers import Caller, socket
 from tests.serving import Server
 
+LONG = [{"text": "wonderful " * 100}]
+"""More than half a minute of a simulated voice."""
+
 
 def simulated(log: Path, *flags: str, **options: Any) -> Server:
     """A server whose engine has ``options``."""

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import signal
-import sys
 import time
 from pathlib import Path
 from urllib.parse import urljoin
@@ -15,41 +13,14 @@ import numpy as np
 from aiohttp import ClientSession
 
 from tests.callers import Caller, call, socket
-from tests.network import misbehaving
-from tests.network.simulated import ends, free, simulated, talking, tone
-from tests.serving import Server
-
-LONG = [{"text": "wonderful " * 100}]
-"""More than half a minute of a simulated voice."""
-
-
-SDP = {"Content-Type": "application/sdp"}
-OFFER = "\r\n".join(
-    (
-        "v=0",
-        "m=audio 9 UDP/TLS/RTP/SAVPF 111",
-        "a=ice-ufrag:abcd",
-        "a=ice-pwd:" + 24 * "x",
-        "a=fingerprint:sha-256 " + ":".join(32 * ["AA"]),
-        "",
-    )
-)
+from tests.network.bare import OFFER, SDP
+from tests.network.misbehaving import GARBAGE, RATE, misbehave
+from tests.network.simulated import LONG, ends, free, simulated, talking, tone
 
 
 def gaps(caller: Caller, since: float) -> np.ndarray:
     """Seconds between arrivals of sound on the track since a time."""
     return np.diff([at for at, _ in caller.heard if at >= since])
-
-
-async def misbehave(server: Server) -> dict[str, int]:
-    """Lets the client without manners loose; returns the answers to each of its attacks."""
-    process = await asyncio.create_subprocess_exec(
-        sys.executable,
-        *("-m", misbehaving.__name__, urljoin(server.url, "v1/realtime")),
-        stdout=asyncio.subprocess.PIPE,
-    )
-    told, _ = await process.communicate()
-    return dict(json.loads(line) for line in told.splitlines())
 
 
 async def test_a_client_without_manners_disturbs_nobody_else(tmp_path: Path) -> None:
@@ -66,8 +37,8 @@ async def test_a_client_without_manners_disturbs_nobody_else(tmp_path: Path) -> 
             assert np.percentile(rough, 95) < max(0.06, 2 * np.percentile(calm, 95))
             assert rough.max() < max(0.25, 2 * calm.max())
             assert caller.strict.types.count("error") == 0
-        assert answers["garbage"] == 1 + len(misbehaving.GARBAGE)
-        assert answers["flood"] == 1 + misbehaving.RATE
+        assert answers["garbage"] == 1 + len(GARBAGE)
+        assert answers["flood"] == 1 + RATE
         assert "protocol_error" in ends(server)
 
 

@@ -16,10 +16,9 @@ from aiohttp import ClientSession
 from tests.callers import SOCKET_RATE, Caller, socket, stopped
 from tests.conformance.bursts import append, silence, tone
 from tests.conformance.strict import StrictClient
+from tests.network.bare import pour, upgraded
+from tests.network.misbehaving import misbehave
 from tests.network.simulated import ends, simulated
-from tests.network.test_neighbours import misbehave
-from tests.network.test_socket import pour
-from tests.network.test_vanishing import upgraded
 
 CLOCKED = {"replies": "by_itself", "tick": 1280}
 FRAME = SOCKET_RATE * 80 // 1000

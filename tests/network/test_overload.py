@@ -16,8 +16,8 @@ from aiohttp import ClientSession
 
 from tests.callers import call, socket, stopped
 from tests.conformance.live_callers import unstarted
-from tests.network.simulated import simulated, tone
-from tests.network.test_neighbours import LONG, OFFER, SDP
+from tests.network.bare import OFFER, SDP
+from tests.network.simulated import LONG, simulated, tone
 from tests.serving import Server
 
 MOST = 0.15

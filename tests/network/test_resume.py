@@ -19,8 +19,8 @@ from server.errors import ServiceError
 from server.transport.webrtc import peer as peer_module
 from tests import callers
 from tests.conformance.strict import StrictClient
+from tests.network.bare import hang
 from tests.network.simulated import tone
-from tests.network.test_vanishing import hang
 from tests.service import Service, service
 
 if TYPE_CHECKING:

@@ -19,30 +19,12 @@ from server.protocol.wire import MAX_AUDIO_EVENT
 from server.transport import socket as session_socket
 from tests.callers import SOCKET_RATE, socket
 from tests.conformance.bursts import append, say, silence, tone
+from tests.network.bare import UPGRADE, appending, frame, pour, reset, upgraded
 from tests.network.simulated import free, simulated
-from tests.network.test_vanishing import UPGRADE, reset, upgraded
 from tests.service import service
 
 CLOCKED: dict[str, Any] = {"replies": "by_itself", "tick": 320, "room": 0.5}
 """An engine that hears no faster than sound is spoken, and lets half a second wait."""
-
-
-def appending(length: int) -> str:
-    """An append of as good as ``length`` characters of silence."""
-    return '{"type":"input_audio_buffer.append","audio":"%s"}' % ("A" * (length // 8 * 8))
-
-
-def frame(text: str) -> bytes:
-    """A client's WebSocket frame of any length (RFC 6455, section 5.2), its mask zero."""
-    data = text.encode()
-    return struct.pack("!BBQI", 0x81, 0x80 | 127, len(data), 0) + data
-
-
-async def pour(writer: asyncio.StreamWriter) -> None:
-    """Sends a quarter of an hour of sound, as fast as it is taken."""
-    for _ in range(100):
-        writer.write(frame(appending(2**19)))
-        await writer.drain()
 
 
 async def event(ws: ClientWebSocketResponse) -> dict[str, Any]:

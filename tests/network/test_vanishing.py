@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import ctypes
-import socket as sockets
-import struct
-from collections.abc import AsyncIterator, Iterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import Iterator
+from contextlib import AsyncExitStack
 from pathlib import Path
-from urllib.parse import urljoin, urlsplit
+from urllib.parse import urljoin
 
 import pytest
 from aiohttp import ClientSession
@@ -17,6 +14,7 @@ from aiortc import RTCConfiguration, RTCPeerConnection
 from aiortc.mediastreams import AudioStreamTrack
 
 from tests.callers import call, connect, socket
+from tests.network.bare import UPGRADE, connection, frame, hang, unplug, upgraded
 from tests.network.simulated import ends, free, simulated, until
 from tests.serving import Server
 
@@ -30,15 +28,6 @@ OFFER = (
     "Content-Type: application/sdp\r\nContent-Length: 2000\r\n\r\nv=0\r\n"
 )
 
-Connection = tuple[asyncio.StreamReader, asyncio.StreamWriter]
-SO_ATTACH_FILTER = 26
-"""Linux' ``asm-generic/socket.h``: the kernel asks a program which packets reach a socket."""
-
-UPGRADE = (
-    "GET /v1/realtime HTTP/1.1\r\nHost: 127.0.0.1\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
-    "Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n"
-)
-
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
@@ -46,52 +35,6 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     limits = ("--limits.setup", str(SETUP), "--limits.idle", str(IDLE), "--limits.grace", "0")
     with simulated(log, *limits, "--capacity", "2") as running:
         yield running
-
-
-@asynccontextmanager
-async def connection(url: str, said: str) -> AsyncIterator[Connection]:
-    """A TCP connection on which ``said`` was said; at the end its process is as if killed."""
-    parts = urlsplit(url)
-    reader, writer = await asyncio.open_connection(parts.hostname, parts.port)
-    writer.write(said.encode())
-    try:
-        yield reader, writer
-    finally:
-        writer.transport.abort()
-
-
-@asynccontextmanager
-async def upgraded(url: str) -> AsyncIterator[asyncio.StreamWriter]:
-    """A session on a bare connection."""
-    async with connection(url, UPGRADE) as (reader, writer):
-        await reader.readuntil(b'"session.created"')
-        yield writer
-
-
-def unplug(writer: asyncio.StreamWriter) -> None:
-    """From here on no packet reaches this end: it acknowledges nothing and closes nothing."""
-    drop_all = ctypes.create_string_buffer(struct.pack("HBBI", 0x06, 0, 0, 0))
-    program = struct.pack("HP", 1, ctypes.addressof(drop_all))
-    writer.get_extra_info("socket").setsockopt(sockets.SOL_SOCKET, SO_ATTACH_FILTER, program)
-
-
-def reset(client: sockets.socket) -> None:
-    """Closes a connection as the kernel does where not all that came was read."""
-    client.setsockopt(sockets.SOL_SOCKET, sockets.SO_LINGER, struct.pack("ii", 1, 0))
-    client.close()
-
-
-def hang(peer: RTCPeerConnection) -> None:
-    """A call's packets stop, as when its process is killed."""
-    ice = peer.getTransceivers()[0].receiver.transport.transport
-    for protocol in ice._connection._protocols:
-        protocol.transport.abort()
-
-
-def frame(text: str) -> bytes:
-    """A client's WebSocket frame (RFC 6455, section 5.2), its mask zero."""
-    data = text.encode()
-    return struct.pack("!BBHI", 0x81, 0x80 | 126, len(data), 0) + data
 
 
 async def works(server: Server) -> None:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from server.workers.tunnel import Frames, _FromClient, goodbye
-from tests.network.test_vanishing import reset
+from tests.network.bare import reset
 
 frames = st.lists(
     st.tuples(
