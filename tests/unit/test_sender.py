@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.contract import Samples
-from server.transport.webrtc.sender import CLOCK, RATE, Sender
+from server.transport.webrtc.opus import CLOCK
+from server.transport.webrtc.sender import RATE, Sender
 
 FRAME = RATE // 50
 STEP = 20_000_000

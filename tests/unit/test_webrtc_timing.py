@@ -7,7 +7,8 @@ from itertools import accumulate, pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from server.transport.webrtc.sender import CLOCK, Timeline
+from server.transport.webrtc.opus import CLOCK
+from server.transport.webrtc.sender import Timeline
 
 MS = 1_000_000
 FRAME = CLOCK // 50

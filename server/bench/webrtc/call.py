@@ -12,12 +12,11 @@ from server.bench.webrtc.found import Came, Said
 from server.bench.webrtc.ice import Checks
 from server.bench.webrtc.sdp import PAYLOAD_TYPE, Credentials, offer, parse_answer
 from server.bench.webrtc.speech import FRAME, Speech
+from server.transport.webrtc.rtp import Packet, is_rtp, parse, serialize
 
 _HOST = "127.0.0.1"
 _SO_TIMESTAMPNS = 35
 """Linux: has the kernel tell when each datagram came (socket(7)); Python has no name for it."""
-_HEADER = struct.Struct("!BBHII")
-_SEQUENCE = struct.Struct("!HI")
 _STAMP = struct.Struct("@qq")
 _AGAIN = 0.05
 """Seconds until a check, or a flight of the handshake, is sent again."""
@@ -89,10 +88,10 @@ class Call:
         if packet is None or self._keys is None:
             return
         self._sequence = (self._sequence + 1) & 0xFFFF
-        header = _HEADER.pack(0x80, PAYLOAD_TYPE, self._sequence, self._timestamp, self._ssrc)
+        made = Packet(self._sequence, self._timestamp, packet, PAYLOAD_TYPE, self._ssrc)
         if self.counts:
             self.said.append(Said(time.time_ns(), number))
-        self._send(self._keys.out.protect(header + packet))
+        self._send(self._keys.out.protect(serialize(made)))
 
     def receive(self) -> None:
         """Takes all that has come."""
@@ -115,16 +114,12 @@ class Call:
         self.socket.close()
 
     def _take_media(self, datagram: bytes, stamp: bytes) -> None:
-        if self._keys is None or not self.counts or 64 <= datagram[1] & 0x7F < 96:
+        if self._keys is None or not self.counts or not is_rtp(datagram):
             return
-        packet = self._keys.come.unprotect(datagram)
-        _, timestamp = _SEQUENCE.unpack_from(packet, 2)
+        packet = parse(self._keys.come.unprotect(datagram))
         seconds, nanoseconds = _STAMP.unpack(stamp)
-        begin = 12 + 4 * (packet[0] & 15)
-        if packet[0] & 16:
-            begin += 4 + 4 * int.from_bytes(packet[begin + 2 : begin + 4], "big")
-        came = Came(seconds * 1_000_000_000 + nanoseconds, timestamp, packet[begin:])
-        self.came.append(came)
+        at = seconds * 1_000_000_000 + nanoseconds
+        self.came.append(Came(at, packet.timestamp, packet.payload))
 
     def _take_dtls(self, datagram: bytes) -> None:
         if self._dtls is not None:

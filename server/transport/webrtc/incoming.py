@@ -21,12 +21,10 @@ import numpy as np
 
 from engine.contract import Sound
 from server.transport.leg import Frame
-from server.transport.webrtc.opus import OpusError
+from server.transport.webrtc.opus import CLOCK, EMPTY, OpusError
 from server.transport.webrtc.reorder import LONGEST, MS, Ordered, Reorder, signed
 from server.transport.webrtc.rtp import Packet
 
-CLOCK = 48_000
-"""Timestamps per second (RFC 7587 section 4.1)."""
 CONCEALED = 0.1
 """Seconds."""
 BEHIND = 200 * MS
@@ -34,8 +32,6 @@ BEHIND = 200 * MS
 SOON = 5 * MS
 """The same, in nanoseconds, once the caller has said that nothing follows."""
 _STEP = 20 * MS
-_EMPTY = 2
-"""Bytes of a packet that holds nothing, at most."""
 _LONGEST_GAP = 1.0
 """Seconds of one gap that are filled; a longer one is another stream's beginning."""
 _FOLLOWS = 500
@@ -133,7 +129,7 @@ class Incoming:
         except OpusError:
             return frames
         self._frame = len(pcm)
-        self._quiet, self._filled = len(packet.payload) <= _EMPTY, 0
+        self._quiet, self._filled = len(packet.payload) <= EMPTY, 0
         # The mapping from timestamps to arrivals follows the fastest packet, and a slower clock.
         self._arrives += min(now - self._arrives, (now - self._arrives) // _FOLLOWS)
         self._move(len(pcm))

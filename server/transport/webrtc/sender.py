@@ -11,16 +11,14 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
+from server.transport.webrtc.opus import CLOCK, EMPTY
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from engine.contract import Samples
 
 RATE = 24_000
-CLOCK = 48_000
-"""Timestamps per second (RFC 7587 section 4.1)."""
-_EMPTY = 2
-"""Bytes of a packet that holds nothing and need not be sent, at most (DTX)."""
 
 
 class Encoder(Protocol):
@@ -114,7 +112,7 @@ class Sender:
         stamp, first = self._timeline.stamp(time.monotonic_ns())
         self._pause |= first
         self.sent += self._frame
-        if len(packet) <= _EMPTY:
+        if len(packet) <= EMPTY:
             self._pause = True
         elif self._out(packet, stamp, self._pause):
             self._pause = False

@@ -7,9 +7,18 @@ controls (``opus.h``).
 
 from server.transport.webrtc.opus.decoder import OpusDecoder
 from server.transport.webrtc.opus.encoder import Controls, OpusEncoder
-from server.transport.webrtc.opus.library import RATES, LibraryMissing, OpusError, library
+from server.transport.webrtc.opus.library import (
+    CLOCK,
+    EMPTY,
+    RATES,
+    LibraryMissing,
+    OpusError,
+    library,
+)
 
 __all__ = [
+    "CLOCK",
+    "EMPTY",
     "RATES",
     "Controls",
     "LibraryMissing",

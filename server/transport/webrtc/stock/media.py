@@ -25,6 +25,7 @@ from aiortc.rtcrtpreceiver import StreamStatistics
 from aiortc.rtp import RtcpRrPacket, RtcpSrPacket
 
 from server.transport.webrtc import rtp
+from server.transport.webrtc.opus import CLOCK
 from server.transport.webrtc.stock.reach import dtls_of, ice_of
 
 if TYPE_CHECKING:
@@ -34,14 +35,12 @@ if TYPE_CHECKING:
     from aiortc.rtcrtpparameters import RTCRtpReceiveParameters
     from aiortc.rtp import AnyRtcpPacket
 
-_CLOCK = 48_000
-"""Timestamps per second, of Opus (RFC 7587 section 4.1)."""
 _STREAMS = 8
 """Streams of one track that are told apart: a sender that restarts begins another."""
 
 CODECS["audio"] += [
     RTCRtpCodecParameters("audio/telephone-event", clockRate=rate, channels=1, payloadType=kind)
-    for rate, kind in ((_CLOCK, 110), (8_000, 126))
+    for rate, kind in ((CLOCK, 110), (8_000, 126))
 ]
 
 
@@ -92,7 +91,7 @@ def take_packets(connection: RTCPeerConnection, take: Callable[[rtp.Packet, str]
         if stream is None:
             if len(streams) == _STREAMS:
                 return
-            stream = streams[packet.ssrc] = StreamStatistics(_CLOCK)
+            stream = streams[packet.ssrc] = StreamStatistics(CLOCK)
         stream.add(packet)
         take(packet, name)
 
