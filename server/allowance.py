@@ -41,16 +41,22 @@ class Allowances:
         """
         if any(self._running[name] >= self._most for name in names):
             raise _exceeded(f"at most {self._most} sessions at once", "caller_sessions", _LATER)
-        for buckets, amount, what, limit in (
-            (self._starts, 1, "session starts per minute", "caller_starts"),
-            (self._sound, 0, "seconds of sound per minute", "caller_audio"),
-        ):
-            if wait := max((buckets.wait(name, amount, now) for name in names), default=0):
-                raise _exceeded(f"fewer {what}", limit, wait / _SECOND)
-        for name in names:
-            self._starts.take(name, 1, now)
+        if wait := max((self._sound.wait(name, 0, now) for name in names), default=0):
+            raise _exceeded("fewer seconds of sound per minute", "caller_audio", wait / _SECOND)
+        self.again(names, now)
         self._running.update(names)
         return Allowance(self, names)
+
+    def again(self, names: tuple[str, ...], now: int) -> None:
+        """Counts a start of a session that runs: its caller comes back, which is as much work.
+
+        Raises:
+            ServiceError: 429, the caller has to wait.
+        """
+        if wait := max((self._starts.wait(name, 1, now) for name in names), default=0):
+            raise _exceeded("fewer session starts per minute", "caller_starts", wait / _SECOND)
+        for name in names:
+            self._starts.take(name, 1, now)
 
     def heard(self, names: tuple[str, ...], seconds: float, now: int) -> float:
         """Counts sound; returns the seconds until its caller has paid for it."""

@@ -188,8 +188,10 @@ class Manager:
         """The session that ``caller`` comes back to, by ``token``.
 
         Raises:
-            ServiceError: there is none any more (404), or it is no such session.
+            ServiceError: there is none any more (404), it is no such session, or the caller came
+                back too often (429).
         """
+        self._places.again(caller.names)
         call_id = call_of(token)
         stay = self.find(call_id, caller)
         if stay is None or not stay.tokens.fits(token):

@@ -51,6 +51,13 @@ class Places(Protocol):
             ServiceError: none is free (503), or the caller had as much as is allowed (429).
         """
 
+    def again(self, names: tuple[str, ...]) -> None:
+        """Counts that such a caller comes back to a session, which has its place.
+
+        Raises:
+            ServiceError: the caller did so, or began sessions, too often (429).
+        """
+
 
 class OwnPlaces:
     """The places of one process: ``capacity`` says how many there are, as of now.
@@ -79,6 +86,10 @@ class OwnPlaces:
         place = _Taken(allowance, self._taken, self._offered)
         self._taken.add(place)
         return place
+
+    def again(self, names: tuple[str, ...]) -> None:
+        """See :class:`Places`."""
+        self._allowances.again(names, time.monotonic_ns())
 
 
 class _Taken:

@@ -77,7 +77,9 @@ class Limits(Part):
         default=20, ge=1, description="Sessions at once, per API key and per address."
     )
     caller_starts: float = Field(
-        default=120.0, gt=0, description="Session starts per minute, per API key and per address."
+        default=120.0,
+        gt=0,
+        description="Session starts per minute, per API key and per address; coming back is one.",
     )
     caller_audio: float = Field(
         default=1200.0,

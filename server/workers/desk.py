@@ -69,6 +69,9 @@ class Desk:
         place = self._lent[number] = _Lent(number, self._outbox.put_nowait, self._lent)
         return place
 
+    def again(self, names: tuple[str, ...]) -> None:
+        """See :class:`server.places.Places`; the front has counted it when the request came."""
+
     async def serve(self, request: web.Request) -> web.WebSocketResponse:
         """The front's connection, for as long as it lasts."""
         front = web.WebSocketResponse(compress=False)

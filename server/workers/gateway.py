@@ -62,10 +62,12 @@ class Gateway:
         return await self._ask(worker, request, headers)
 
     def _worker(self, request: web.Request) -> Worker:
+        if back := returning.token(request):
+            self._pool.again(request[CALLER])
         named = (
             request.path,
             request.query.get("call_id", ""),
-            returning.token(request),
+            back,
         )
         for name in named:
             if found := _ID.search(name):

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    from server.caller import Caller
     from server.observe import Metrics
     from server.settings import ServerSettings
 
@@ -61,6 +62,7 @@ class Pool:
     ) -> None:
         self._metrics = metrics
         self._check = check
+        self._places = places
         self.workers = [
             Worker(Job(index, settings.of_worker(index), folder), places)
             for index in range(settings.media_workers)
@@ -94,6 +96,14 @@ class Pool:
             keeper.cancel()
         await asyncio.gather(*self._keepers, return_exceptions=True)
         await asyncio.gather(*(worker.stop(_GRACE) for worker in self.workers))
+
+    def again(self, caller: Caller) -> None:
+        """Counts that ``caller`` comes back to a session.
+
+        Raises:
+            ServiceError: they did so too often (429).
+        """
+        self._places.again(caller.names)
 
     def choose(self) -> Worker:
         """The worker for a new session.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -52,6 +53,17 @@ def test_sessions_at_once_are_counted_until_they_end() -> None:
     assert refused(counted, ANNA) is None
     assert refused(counted, ANNA)
     second.end()
+
+
+def test_coming_back_is_a_start_and_needs_no_room_for_another_session() -> None:
+    counted = allowances(caller_starts=3, caller_sessions=1, caller_audio=1)
+    counted.start(ANNA.names, 0).heard(60.0, 0)
+    for _ in range(2):
+        counted.again(ANNA.names, 0)
+    with pytest.raises(ServiceError, match=r"limits\.caller_starts") as error:
+        counted.again(ANNA.names, 0)
+    assert (error.value.status, error.value.code) == (429, "rate_limit_exceeded")
+    counted.again(BERT.names, 0)
 
 
 def test_starts_are_counted_whether_or_not_the_session_lasted() -> None:

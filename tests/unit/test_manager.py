@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -10,14 +11,16 @@ import pytest
 from engine.contract import Applied, Close, Closed, Settings
 from engine.outbox import Outbox
 from engine.simulated.options import parse
-from server.caller import HERE
+from server.caller import HERE, Caller
 from server.errors import ServiceError
 from server.manager import Manager
 from server.observe import Metrics
 from server.overload import LOOKS, Look
+from server.places import OwnPlaces
 from server.protocol.live.config import config_of
 from server.protocol.live.opening import wanted
-from server.settings import ServerSettings
+from server.settings import Limits, ServerSettings
+from server.workers.pool import Pool
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
@@ -136,4 +139,22 @@ async def test_a_server_that_goes_or_has_no_engine_says_so_whatever_it_has_to_do
     with pytest.raises(ServiceError) as refused:
         manager.check()
     assert refused.value.code == "server_draining"
+    await manager.stop()
+
+
+async def test_who_comes_back_again_and_again_is_told_to_wait_with_workers_and_without() -> None:
+    settings = ServerSettings(limits=Limits(caller_starts=2))
+    caller = Caller(key="key_anna", address="192.0.2.1")
+    manager = Manager(Slow(), settings, Metrics())
+    pool = Pool(Path(), settings, OwnPlaces(settings.limits, lambda: 1), Metrics(), manager.check)
+    codes = []
+    for _ in range(3):
+        with pytest.raises(ServiceError) as refused:
+            manager.back("rtc_none.token", caller, live=False, leg=True)
+        codes.append(refused.value.code)
+    assert codes == ["session_gone", "session_gone", "rate_limit_exceeded"]
+    for _ in range(2):
+        pool.again(caller)
+    with pytest.raises(ServiceError, match=r"limits\.caller_starts"):
+        pool.again(caller)
     await manager.stop()
