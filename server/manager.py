@@ -170,10 +170,14 @@ class Manager:
         try:
             self.check()
             place = await self._places.take(caller.names)
+            if leg:
+                self.overload.came()
             try:
                 return await self._admit(open_, ticket or self.ticket(), leg, caller, place)
             except BaseException:
                 place.end()
+                if leg:
+                    self.overload.failed()
                 raise
         except ServiceError as error:
             self._metrics.refused(error.code)
@@ -223,8 +227,6 @@ class Manager:
         self, open_: Open, ticket: Ticket, leg: bool, caller: Caller, place: Place
     ) -> Stay:
         opening = self._opened(open_, ticket.session, leg)
-        if leg:
-            self.overload.came()
         try:
             with structlog.contextvars.bound_contextvars(session=ticket.session):
                 engine = await self.engine.open()

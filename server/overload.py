@@ -59,6 +59,8 @@ class Overload:
         self._most = most
         self._looks: deque[Look] = deque(maxlen=LOOKS)
         self._came: deque[int] = deque([0], maxlen=LOOKS)
+        self._refused = False
+        """Whether callers were, at the last look: then all has to be well below a bound."""
         self.busy: Busy | None = None
         """Why new callers should be refused now, if they should."""
 
@@ -66,17 +68,26 @@ class Overload:
         """Takes the next look; they are equally far apart, but for how late the loop wakes."""
         self._looks.append(look)
         self._came.append(0)
+        self._refused = self.busy is not None
         self.busy = self._judged()
+        self._refused = self.busy is not None
 
     def came(self) -> None:
-        """A new call was taken."""
+        """A new call is being taken."""
         self._came[-1] += 1
         self.busy = self._judged()
+
+    def failed(self) -> None:
+        """One that was being taken was not had: the newest, which is as good as any."""
+        newest = next((n for n in reversed(range(len(self._came))) if self._came[n]), None)
+        if newest is not None:
+            self._came[newest] -= 1
+            self.busy = self._judged()
 
     def _judged(self) -> Busy | None:
         if self._most >= 1 or len(self._looks) < LOOKS:
             return None
-        ease = EASE if self.busy else 1.0
+        ease = EASE if self._refused else 1.0
         first, last = self._looks[0], self._looks[-1]
         share = (last.cpu - first.cpu) / (last.at - first.at)
         soon = NEWCOMER * self._unseen()

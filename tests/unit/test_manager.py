@@ -124,6 +124,7 @@ async def test_calls_that_come_at_once_are_counted_as_they_come() -> None:
     assert "3% more by calls that have just come" in manager.busy
     arriving.cancel()
     await asyncio.gather(arriving, return_exceptions=True)
+    assert not manager.busy, "it was not had"
     await manager.stop()
 
 

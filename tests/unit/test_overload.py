@@ -105,6 +105,20 @@ def test_calls_that_come_at_once_count_before_they_show(share: float, came: int)
 
 
 @few
+@given(share=st.floats(0.0, MOST - 0.001), came=st.integers(1, 100), looks=st.integers(0, 3))
+def test_calls_that_were_not_had_leave_nothing(share: float, came: int, looks: int) -> None:
+    loop, other = Loop(), Loop()
+    for each in (loop, other):
+        each.runs(LOOKS, share=share)
+    for _ in range(came):
+        loop.overload.came()
+        loop.overload.failed()
+    assert loop.overload.busy is None
+    assert loop.runs(looks, share=share) == other.runs(looks, share=share)
+    loop.overload.failed()
+
+
+@few
 @given(late=lags, came=st.integers(0, 100))
 def test_who_wants_no_bound_has_none(late: float, came: int) -> None:
     loop = Loop(most=1.0)
