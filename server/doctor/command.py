@@ -2,7 +2,8 @@
 
 It takes the settings of ``parley serve``, looks at what these lead to, and says in one line each
 what is well, or what to do about it. A server that runs already is asked; else its ports are opened
-for the length of a check. Everything is bounded: it ends within 15 seconds.
+for the length of a check. Everything is bounded: it ends within 15 seconds, but where the system's
+look-up of a name takes longer, which nothing can break off.
 """
 
 from __future__ import annotations

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
     from server.settings import ServerSettings
     from server.transport.webrtc.binding import Address
+    from server.transport.webrtc.port import MediaPort
 
 _PATIENCE = 3.0
 """Seconds for one exchange with a server."""
@@ -90,32 +91,44 @@ async def media(settings: ServerSettings, running: bool) -> AsyncIterator[list[M
     lasts.
     """
     async with AsyncExitStack() as stack:
-        yield [
-            await stack.enter_async_context(_media(settings.of_worker(index), running))
-            for index in range(max(1, settings.media_workers))
-        ]
+        found: list[Media] = []
+        for index in range(max(1, settings.media_workers)):
+            opened = _media(settings.of_worker(index), running)
+            found.append(await stack.enter_async_context(opened))
+            if found[-1].problem:
+                break
+        yield found
 
 
 @asynccontextmanager
 async def _media(settings: ServerSettings, running: bool) -> AsyncIterator[Media]:
-    webrtc = settings.webrtc
+    port: MediaPort | None = None
     try:
-        if not running:
-            port = await media_port(settings)
-            bound = [(shared.address, shared.number) for shared in port.sockets]
-            try:
-                yield Media(bound, port.told)
-            finally:
-                port.close()
-            return
-        number = settings.media_port
-        addresses = media_addresses(settings.host, webrtc.addresses, machine_addresses())
-        public = await resolve(webrtc.public_addresses, "webrtc.public_addresses")
+        async with asyncio.timeout(_PATIENCE):
+            if running:
+                media = await _expected(settings)
+            else:
+                port = await media_port(settings)
+                bound = [(shared.address, shared.number) for shared in port.sockets]
+                media = Media(bound, port.told)
     except AddressProblem as problem:
-        yield Media(problem=str(problem))
-        return
+        media = Media(problem=str(problem))
+    except TimeoutError:
+        media = Media(problem="webrtc.public_addresses: no name server answers")
+    try:
+        yield media
+    finally:
+        if port is not None:
+            port.close()
+
+
+async def _expected(settings: ServerSettings) -> Media:
+    """Where a server that runs has it."""
+    webrtc, number = settings.webrtc, settings.media_port
+    addresses = media_addresses(settings.host, webrtc.addresses, machine_addresses())
+    public = await resolve(webrtc.public_addresses, "webrtc.public_addresses")
     bound = [(address, number) for address in addresses]
-    yield Media(bound, [(host, port or number) for host, port in public] or bound)
+    return Media(bound, [(host, port or number) for host, port in public] or bound)
 
 
 async def udp_ports(settings: ServerSettings, all_media: Sequence[Media]) -> list[Finding]:
@@ -192,8 +205,10 @@ async def _ice_server(url: str, server: dict[str, Any], media: Media) -> Finding
                 ssl=parsed["scheme"] == "turns" or None,
                 transport=parsed["transport"],
             )
-            relayed = [await asking.ask(told) for told in media.told[:2]]
-            transport.close()
+            try:
+                relayed = [await asking.ask(told) for told in media.told[:2]]
+            finally:
+                transport.close()
             await asking.closed.wait()
     except stun.TransactionFailed as refused:
         text = f"{url} refuses the login ({refused}); do both have one secret, and the right time?"
@@ -250,7 +265,8 @@ async def _asked(places: Sequence[Address]) -> list[Address | None]:
 async def _ask(where: Address) -> Address | None:
     loop = asyncio.get_running_loop()
     try:
-        infos = await loop.getaddrinfo(*where, type=socket.SOCK_DGRAM)
+        async with asyncio.timeout(_PATIENCE):
+            infos = await loop.getaddrinfo(*where, type=socket.SOCK_DGRAM)
         family, *_, address = infos[0]
         transport, asking = await loop.create_datagram_endpoint(_Asking, family=family)
     except OSError:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 import re
@@ -148,6 +149,26 @@ def test_a_name_that_nobody_knows_is_a_problem(doctor: Doctor) -> None:
     status, lines = doctor("--port", "0", "--webrtc.public-addresses", "no.invalid")
     assert status == 1
     assert "webrtc.public_addresses: cannot find no.invalid" in line(lines, "problem", "UDP port")
+
+
+@pytest.mark.parametrize("running", [False, True])
+async def test_a_name_server_that_does_not_answer_is_waited_for_no_longer_than_others(
+    running: bool, impatient: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def hangs(*arguments: object, **more: object) -> None:
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", hangs)
+    public = ("--webrtc.public-addresses", "voice.example.org", "--media-workers", "8")
+    async with (
+        asyncio.timeout(15),
+        network.media(load(["--port", "0", *public]), running) as media,
+    ):
+        assert [each.problem for each in media] == [
+            "webrtc.public_addresses: no name server answers"
+        ]
+    async with asyncio.timeout(15):
+        assert await network._ask(("stun.example.org", 3478)) is None
 
 
 def test_turn_and_stun_servers_that_do_not_answer_are_told_each(
