@@ -9,7 +9,6 @@ import time
 from typing import TYPE_CHECKING
 
 from aiohttp import (
-    ClientConnectionError,
     ClientError,
     ClientSession,
     ClientTimeout,
@@ -97,7 +96,7 @@ class Worker:
                     raise ChildProcessError("it ended before it answered")
                 try:
                     control = await self.http.ws_connect(CONTROL, timeout=_CLOSE)
-                except ClientConnectionError:
+                except ClientError:
                     await asyncio.sleep(0.02)
                     continue
                 first = await control.receive()

@@ -58,7 +58,11 @@ class Crowd:
         """
         number, self._made = self._made, self._made + 1
         call = Call(self._script, number * self._apart % len(self._script.packets), self._identity)
-        call.answered(self._posted(call.offer()))
+        try:
+            call.answered(self._posted(call.offer()))
+        except BaseException:
+            call.end(goodbye=False)
+            raise
         self._poll.register(call.socket, select.EPOLLIN)
         self._calls[call.socket.fileno()] = call
         patience = time.monotonic() + _PATIENCE
