@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from importlib import metadata, resources
-from pathlib import Path
+from importlib import metadata
 from typing import TYPE_CHECKING
 
-import jinja2
 from aiohttp import web
 
 from server import access, openapi
 from server.answering import answer_errors
 from server.cors import cross_origin
 from server.errors import bad_request
+from server.pages import WEB, render
 from server.transport.body import MAX_REQUEST
 from server.transport.client_secrets import ClientSecretRequests
 from server.transport.ice_servers import IceServers
@@ -63,7 +62,7 @@ def create_app(
         ]
     )
     if settings.page:
-        app.add_routes([web.get("/", about.page), web.static("/static", _web() / "static")])
+        app.add_routes([web.get("/", about.page), web.static("/static", WEB / "static")])
     return app
 
 
@@ -78,11 +77,6 @@ class _About:
         self._settings = settings
         self._metrics = metrics
         self._version = metadata.version("parley-voice")
-        self._templates = jinja2.Environment(
-            loader=jinja2.FileSystemLoader(_web() / "templates"),
-            autoescape=True,
-            undefined=jinja2.StrictUndefined,
-        )
 
     async def health(self, request: web.Request) -> web.Response:
         workers = {} if self._pool is None else {"workers": self._pool.told()}
@@ -115,15 +109,8 @@ class _About:
         raise bad_request("model_not_found", "model: no such model", "model", 404)
 
     async def page(self, request: web.Request) -> web.Response:
-        text = self._templates.get_template("index.html").render(
-            title="Parley",
-            version=self._version,
-            model=default_model(self._settings.names),
-        )
+        model = default_model(self._settings.names)
+        text = render("index.html", title="Parley", version=self._version, model=model)
         return web.Response(
             text=text, content_type="text/html", headers={"Cache-Control": "no-cache"}
         )
-
-
-def _web() -> Path:
-    return Path(str(resources.files("web")))

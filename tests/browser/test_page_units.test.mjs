@@ -389,6 +389,9 @@ test("figures come from the chosen pair, and are absent where the browser does n
     buffered: undefined,
     received: 90,
   });
+  const relay = { candidateType: "relay", protocol: "udp", relayProtocol: "tls" };
+  const relayed = connectionFigures([...stats.slice(0, 3), { ...stats[3], ...relay }]);
+  assert.equal(relayed.path, "WebRTC relayed (TURN), TLS");
   assert.equal(connectionFigures([]).roundTrip, undefined);
 });
 

@@ -212,6 +212,9 @@ async def test_the_link_with_the_token_signs_the_page_in() -> None:
         refused = await caller.get("/")
         assert refused.status == 401
         assert (await refused.json())["error"]["code"] == "unauthorized"
+        shown = await caller.get("/", headers={"Accept": "text/html,*/*;q=0.8"})
+        assert (shown.status, shown.content_type) == (401, "text/html")
+        assert "Open the whole link" in await shown.text()
         signed = await caller.get("/?token=right&lang=en", allow_redirects=False)
         assert (signed.status, signed.headers["Location"]) == (303, "/?lang=en")
         cookie = signed.headers["Set-Cookie"]

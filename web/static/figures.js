@@ -40,10 +40,9 @@ export function connectionFigures(stats) {
     jitterBufferDelay,
     jitterBufferEmittedCount,
   } = inbound;
+  const protocol = local?.relayProtocol ?? local?.protocol; // between the browser and the relay
   return {
-    path: local
-      ? `WebRTC ${PATHS[local.candidateType]}, ${local.protocol.toUpperCase()}`
-      : "WebRTC",
+    path: local ? `WebRTC ${PATHS[local.candidateType]}, ${protocol.toUpperCase()}` : "WebRTC",
     roundTrip: milliseconds(pair?.currentRoundTripTime),
     jitter: milliseconds(jitter),
     lost: packetsReceived ? Math.max(0, packetsLost) / (packetsReceived + packetsLost) : undefined,
