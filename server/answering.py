@@ -18,8 +18,9 @@ log = structlog.get_logger(__name__)
 
 @web.middleware
 async def answer_errors(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Every error leaves as OpenAI's JSON, or as a page where a person looks; one of ours is logged,
-    and its text stays here.
+    """Every error leaves as OpenAI's JSON, or as a page where a person looks.
+
+    One of ours is logged, and its text stays here.
     """
     try:
         return await handler(request)

@@ -13,7 +13,7 @@ import os
 import tomllib
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 from urllib.parse import urlsplit
 
 from pydantic import Field, SecretStr, ValidationError, field_validator, model_validator
@@ -173,11 +173,11 @@ class ServerSettings(BaseSettings):
         default=None,
         description="File that `parley keys` keeps API keys in; by default with the state.",
     )
-    allowed_origins: tuple[str, ...] = Field(
+    allowed_origins: tuple[Annotated[str, Field(pattern=r"^https?://[^/]+/?$")], ...] = Field(
         default=(),
         description="Web origins besides our own whose pages may call (https://example.org).",
     )
-    allowed_hosts: tuple[str, ...] = Field(
+    allowed_hosts: tuple[Annotated[str, Field(pattern=r"^([^/:]+|\[[^/]+\])$")], ...] = Field(
         default=(),
         description="Host names besides our address that we answer to (voice.example.org).",
     )

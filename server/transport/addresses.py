@@ -81,11 +81,14 @@ def endpoint(text: str) -> Endpoint:
         ValueError: it is none of these.
     """
     bare = text.count(":") > 1 and not text.startswith("[")
-    parts = urlsplit(f"//[{text}]" if bare else f"//{text}")
-    host = parts.hostname
-    if not host or "@" in text or parts.path or parts.query or parts.port == 0:
+    try:
+        parts = urlsplit(f"//[{text}]" if bare else f"//{text}")
+        host, port = parts.hostname, parts.port
+    except ValueError:
+        host, port = None, None
+    if not host or "@" in text or parts.path or parts.query or port == 0:
         raise ValueError(f"expected an address or a name, perhaps with :PORT, got {text}")
-    return host, parts.port
+    return host, port
 
 
 async def resolve(names: Iterable[str], setting: str) -> list[Endpoint]:

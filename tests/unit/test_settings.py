@@ -44,6 +44,8 @@ def test_the_file_may_be_named_in_the_environment(
         ("port = 'x'", "port"),
         ("tls_cert = 'x'", "tls_cert, tls_key"),
         ("trusted_proxies = ['10.0.0.0/99']", "trusted_proxies"),
+        ("allowed_origins = ['example.org']", "allowed_origins.*https"),
+        ("allowed_hosts = ['http://example.org']", "allowed_hosts"),
         ("[webrtc]\npublic_addresses = ['http://x']", "webrtc.public_addresses"),
         ("media_workers = 8\n[webrtc]\nport = 65530", "webrtc.port: expected at most 65528"),
         ("media_workers = 2\nport = 65535", "^port: expected at most 65534"),
