@@ -1,11 +1,10 @@
-"""A media worker as the front sees it: its process, its connection, and the places it has."""
+"""A media worker as the front sees it: its process, and the connection to that."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import pickle
-import time
 from typing import TYPE_CHECKING
 
 from aiohttp import (
@@ -18,26 +17,14 @@ from aiohttp import (
 )
 
 from engine.process import Process
-from server.errors import ServiceError
 from server.workers import messages
-from server.workers.messages import (
-    CONTROL,
-    Drain,
-    End,
-    GiveUp,
-    Keep,
-    Offer,
-    Owing,
-    Refused,
-    Report,
-    Take,
-    Taken,
-)
+from server.workers.lending import Lending
+from server.workers.messages import CONTROL, Drain, Report
 
 if TYPE_CHECKING:
     from aiohttp import ClientWebSocketResponse
 
-    from server.places import OwnPlaces, Place
+    from server.places import OwnPlaces
     from server.workers.job import Job
 
 _PATIENCE = 60.0
@@ -47,8 +34,6 @@ _WATCHDOG = 2.0
 _LOOKS = 10
 """Looks at it within these; looks are counted, so that a machine that stood still lost nobody."""
 _CLOSE = ClientWSTimeout(ws_close=0.5)
-_FREED = 5.0
-"""Seconds that a session may take to end for a newcomer."""
 
 
 class Worker:
@@ -58,11 +43,7 @@ class Worker:
         self.job = job
         self.report = Report({}, "it has not started")
         self.http: ClientSession | None = None
-        self._places = places
-        self._lent: dict[int, Place] = {}
-        self._debts: dict[int, float] = {}
-        self._asked_back: dict[int, asyncio.Event] = {}
-        self._lending: dict[int, asyncio.Task[None]] = {}
+        self._lending = Lending(places, self._tell)
         self._process: Process | None = None
         self._control: ClientWebSocketResponse | None = None
         self._quiet = 0
@@ -70,7 +51,7 @@ class Worker:
     @property
     def sessions(self) -> int:
         """Places that it has."""
-        return len(self._lent)
+        return self._lending.lent
 
     @property
     def ready(self) -> bool:
@@ -134,8 +115,7 @@ class Worker:
         if process is not None:
             asked = control is not None and grace
             code = await (process.leave(grace) if asked else process.kill())
-        for number in (*self._lending, *self._lent):
-            self._end(number)
+        self._lending.end()
         self.report = Report({}, "it is being started")
         return code
 
@@ -153,74 +133,14 @@ class Worker:
             return ""
 
     async def _received(self, message: messages.FromWorker) -> None:
-        match message:
-            case Take(number=number, names=names):
-                # It may wait for another session to end, which is told here too.
-                self._lending[number] = asyncio.create_task(self._lend(number, names))
-            case End(number=number):
-                self._end(number)
-            case Offer(number=number):
-                if place := self._lent.get(number):
-                    place.offer(lambda: self._give_up(number))
-            case Keep(number=number):
-                if place := self._lent.get(number):
-                    place.keep()
-                self._decided(number)
-            case Report():
-                self.report = message
-                await self._collect(message.heard)
-
-    async def _lend(self, number: int, names: tuple[str, ...]) -> None:
-        answer: messages.FromFront
-        try:
-            self._lent[number] = await self._places.take(names)
-            answer = Taken(number)
-        except ServiceError as error:
-            answer = Refused.of(number, error)
-        finally:
-            self._lending.pop(number, None)
-        await self._tell(answer)
-
-    async def _give_up(self, number: int) -> None:
-        """Has a session ended whose place is needed; returns when it is free, or its caller came
-        back just before.
-        """
-        decided = self._asked_back[number] = asyncio.Event()
-        await self._tell(GiveUp(number))
-        try:
-            async with asyncio.timeout(_FREED):
-                await decided.wait()
-        except TimeoutError:
-            self._end(number)
-
-    def _decided(self, number: int) -> None:
-        """The place that was asked back is free, or kept."""
-        if decided := self._asked_back.pop(number, None):
-            decided.set()
-
-    def _end(self, number: int) -> None:
-        """Nobody needs that place any more, had or still waited for."""
-        if lending := self._lending.pop(number, None):
-            lending.cancel()
-        self._debts.pop(number, None)
-        if place := self._lent.pop(number, None):
-            place.end()
-        self._decided(number)
+        if isinstance(message, Report):
+            self.report = message
+        await self._lending.received(message)
 
     async def _tell(self, message: messages.FromFront) -> None:
         if self._control is not None:
             with contextlib.suppress(ConnectionError):
                 await self._control.send_str(messages.text(message))
-
-    async def _collect(self, heard: dict[int, float]) -> None:
-        """Counts the sound that was heard; tells who owes what, where that is not as before."""
-        now, before = time.monotonic_ns(), dict(self._debts)
-        for number, seconds in heard.items():
-            if place := self._lent.get(number):
-                self._debts[number] = place.heard(seconds, now)
-        self._debts = {number: debt for number, debt in self._debts.items() if debt}
-        if self._debts or before:
-            await self._tell(Owing(self._debts))
 
     async def _watch(self) -> None:
         assert self._control is not None

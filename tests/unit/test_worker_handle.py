@@ -11,6 +11,7 @@ from server.places import OwnPlaces
 from server.settings import ServerSettings
 from server.workers.handle import Worker
 from server.workers.job import Job
+from server.workers.lending import Lending
 from server.workers.messages import End, FromFront, GiveUp, Keep, Offer, Refused, Take, Taken
 
 
@@ -43,25 +44,21 @@ async def test_a_place_that_is_waited_for_in_vain_is_lent_to_nobody(
     assert await places.take(()) is not None
 
 
-async def test_a_place_whose_caller_is_back_is_given_to_nobody_though_it_was_asked_back(
-    tmp_path: Path,
-) -> None:
-    settings = ServerSettings()
-    worker = Worker(Job(0, settings, tmp_path), OwnPlaces(settings.limits, lambda: 1))
+async def test_a_place_whose_caller_is_back_is_given_to_nobody_though_it_was_asked_back() -> None:
     told: asyncio.Queue[FromFront] = asyncio.Queue()
 
     async def tell(message: FromFront) -> None:
         told.put_nowait(message)
 
-    worker._tell = tell  # type: ignore[method-assign]
+    lending = Lending(OwnPlaces(ServerSettings().limits, lambda: 1), tell)
     async with asyncio.timeout(15):
-        await worker._received(Take(1, ()))
+        await lending.received(Take(1, ()))
         assert await told.get() == Taken(1)
-        await worker._received(Offer(1))
-        await worker._received(Take(2, ()))
+        await lending.received(Offer(1))
+        await lending.received(Take(2, ()))
         assert await told.get() == GiveUp(1)
-        await worker._received(Keep(1))
+        await lending.received(Keep(1))
         refused = await told.get()
     assert isinstance(refused, Refused)
     assert (refused.number, refused.code) == (2, "server_busy")
-    assert worker.sessions == 1
+    assert lending.lent == 1
