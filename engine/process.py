@@ -16,6 +16,11 @@ import threading
 from collections.abc import Mapping, Sequence
 from typing import Self
 
+FIRST_WAIT, LONGEST_WAIT = 0.25, 30.0
+"""Seconds before a lost process is followed by another: at first, and at most."""
+STEADY = 60.0
+"""Seconds that one must run for the next to be started without waiting longer."""
+
 
 class Process:
     """A Python process; :meth:`start` makes one."""
@@ -83,6 +88,26 @@ class Process:
         while (code := self._process.poll()) is None:  # noqa: ASYNC110 - no event tells of it
             await asyncio.sleep(0.01)
         return code
+
+
+class Backoff:
+    """How long to wait before a lost process is followed by another. Pure.
+
+    Each wait is twice the one before, up to a bound; one that ran steadily starts that anew.
+    """
+
+    def __init__(self) -> None:
+        self._wait = FIRST_WAIT
+
+    def ran(self, seconds: float) -> None:
+        """One ran for so long, and was lost."""
+        if seconds > STEADY:
+            self._wait = FIRST_WAIT
+
+    def wait(self) -> float:
+        """Seconds to wait now, before another is started."""
+        wait, self._wait = self._wait, min(2 * self._wait, LONGEST_WAIT)
+        return wait
 
 
 def end_with_parent() -> None:

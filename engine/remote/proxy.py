@@ -26,6 +26,7 @@ from engine.contract import (
     ReplyAudio,
     State,
 )
+from engine.process import Backoff
 from engine.remote import logs, wire
 from engine.remote.child import Child, Guest
 from engine.remote.link import Link
@@ -33,10 +34,6 @@ from engine.remote.session import RemoteSession
 
 _GRACE = 5.0
 """Seconds a process has to end when asked."""
-_BACKOFF = (0.25, 30.0)
-"""Seconds before another process is started: at first, and at most."""
-_STEADY = 60.0
-"""Seconds that a process must run for the next one to be started without waiting longer."""
 _LOOKS = 10
 """Looks at a process within the watchdog's time."""
 
@@ -161,17 +158,15 @@ class RemoteEngine:
 
     async def _keep(self) -> None:
         """Watches the process; starts another when it is lost."""
-        delay, longest = _BACKOFF
+        backoff = Backoff()
         loop = asyncio.get_running_loop()
         while True:
             began = loop.time()
             await self._watch()
             self._losses += 1
-            if loop.time() - began > _STEADY:
-                delay = _BACKOFF[0]
+            backoff.ran(loop.time() - began)
             while self._child is None:
-                await asyncio.sleep(delay)
-                delay = min(2 * delay, longest)
+                await asyncio.sleep(backoff.wait())
                 try:
                     await self._launch()
                 except EngineError as error:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import structlog
 
+from engine.process import Backoff
 from server.errors import ServiceError, unavailable
 from server.places import RETRY_AFTER, OwnPlaces
 from server.workers.handle import Worker
@@ -27,10 +28,6 @@ if TYPE_CHECKING:
     from server.observe import Metrics
     from server.settings import ServerSettings
 
-_BACKOFF = (0.25, 30.0)
-"""Seconds before another is started: at first, and at most."""
-_STEADY = 60.0
-"""Seconds that one must run for the next to be started without waiting longer."""
 _GRACE = 5.0
 """Seconds that it has to end when asked."""
 
@@ -150,7 +147,7 @@ class Pool:
 
     async def _keep(self, worker: Worker) -> None:
         """Runs a worker, and starts it again when it is lost."""
-        delay, longest = _BACKOFF
+        backoff = Backoff()
         while True:
             began = time.monotonic()
             if worker.ready:
@@ -165,10 +162,8 @@ class Pool:
                     exit_code=code,
                     sessions=sessions,
                 )
-                if time.monotonic() - began > _STEADY:
-                    delay = _BACKOFF[0]
-            await asyncio.sleep(delay)
-            delay = min(2 * delay, longest)
+                backoff.ran(time.monotonic() - began)
+            await asyncio.sleep(backoff.wait())
             try:
                 await worker.start()
             except (OSError, TimeoutError) as error:
