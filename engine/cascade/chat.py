@@ -17,7 +17,7 @@ from engine.cascade.stages import Ending, Piece, Prompt, StageError
 from engine.contract import Message, Text, ToolUse, Usage
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 ChatMessage: TypeAlias = dict[str, Any]
 
@@ -115,10 +115,11 @@ class Chunk(Struct):
 
 
 class Answer:
-    """A streamed answer, put together chunk by chunk; ``source`` is whom errors name."""
+    """A streamed answer, put together chunk by chunk; ``failure`` makes an error of what is wrong
+    with it."""
 
-    def __init__(self, source: str) -> None:
-        self._source = source
+    def __init__(self, failure: Callable[[str], StageError]) -> None:
+        self._failure = failure
         self._calls: dict[int, _ToolDelta] = {}
         self._finish: str | None = None
         self._usage = Usage()
@@ -146,7 +147,7 @@ class Answer:
             StageError: the answer breaks off, or a tool call is not one.
         """
         if self._finish is None:
-            raise self._error("the answer broke off")
+            raise self._failure("the answer broke off")
         calls: list[Piece] = [self._whole(call) for _, call in sorted(self._calls.items())]
         reason = "tools" if calls else "length" if self._finish == "length" else "stop"
         return [*calls, Ending(reason, self._usage)]
@@ -163,17 +164,14 @@ class Answer:
             fragment.function.arguments or ""
         )
         if len(call.function.arguments) > _MOST_ARGUMENTS:
-            raise self._error(f"a tool call's arguments exceed {_MOST_ARGUMENTS} characters")
+            raise self._failure(f"a tool call's arguments exceed {_MOST_ARGUMENTS} characters")
 
     def _whole(self, call: _ToolDelta) -> ToolUse:
         name, arguments = call.function.name, call.function.arguments or "{}"
         try:
             msgspec.json.decode(arguments, type=dict[str, Any])
         except msgspec.DecodeError:
-            raise self._error("a tool call's arguments are not a JSON object") from None
+            raise self._failure("a tool call's arguments are not a JSON object") from None
         if not name:
-            raise self._error("a tool call has no name")
+            raise self._failure("a tool call has no name")
         return ToolUse(call_id=call.id or f"call_{uuid4().hex}", name=name, arguments=arguments)
-
-    def _error(self, what: str) -> StageError:
-        return StageError("llm", f"{self._source}: {what}")

@@ -6,6 +6,7 @@ from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+import structlog
 
 from engine.cascade.chat import Answer, Chunk, chat_messages, tool_fields
 from engine.cascade.endpoint import Endpoint
@@ -13,6 +14,8 @@ from engine.cascade.stages import Piece, Prompt, StageError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Mapping
+
+log = structlog.get_logger(__name__)
 
 _decoder = msgspec.json.Decoder(Chunk)
 
@@ -45,8 +48,18 @@ class ChatEndpoint:
         self._extra = dict(extra_body or {})
 
     async def start(self) -> None:
-        """Opens its connections; the endpoint is not asked for anything yet."""
+        """Opens its connections. Nothing billed is asked of the endpoint yet; that nobody answers
+        is worth a warning, no more: it may come later, as its callers do.
+        """
         await self._endpoint.start()
+        try:
+            await self._endpoint.check()
+        except StageError as failure:
+            log.warning(
+                "the language model cannot be reached; replies fail until it can",
+                reason=failure.for_operator,
+                see="engine.llm.url, engine.llm.key",
+            )
 
     async def warm(self, prompt: Prompt) -> None:
         """Does nothing: what an endpoint reads is billed."""
@@ -69,7 +82,7 @@ class ChatEndpoint:
             **({} if prompt.max_tokens is None else {"max_tokens": prompt.max_tokens}),
             **self._extra,
         }
-        answer = Answer(self._endpoint.host)
+        answer = Answer(self._endpoint.failure)
         lines = self._endpoint.post("/chat/completions", body, lambda reader: reader.readline())
         async with aclosing(lines):
             async for line in lines:
@@ -91,6 +104,4 @@ class ChatEndpoint:
         try:
             return _decoder.decode(data)
         except msgspec.DecodeError:
-            raise StageError(
-                "llm", f"{self._endpoint.host} sent no chat.completion.chunk"
-            ) from None
+            raise self._endpoint.failure("sent no chat.completion.chunk") from None

@@ -1,7 +1,7 @@
 """An HTTP endpoint that an operator named, and what may go wrong with it.
 
-Every failure is told by the endpoint's host and status alone: the address may hold a key, and what
-an endpoint says about a request may repeat it.
+Every failure is told by the endpoint's status alone, to its operator with the host: the address may
+hold a key, and what an endpoint says about a request may repeat it.
 """
 
 from __future__ import annotations
@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
 _CONNECT = 5.0
 """Seconds until it must have accepted a connection."""
+
+_CHECK = 2.0
+"""Seconds to answer a check."""
 
 _LONGEST_READ = 1 << 20
 """Bytes that are read at once, a line of a stream at most."""
@@ -57,6 +60,26 @@ class Endpoint:
         """Closes it."""
         await self._session.close()
 
+    async def check(self) -> None:
+        """Asks for the list of models, which costs nothing; who has none is well, too.
+
+        Raises:
+            StageError: nobody answers, the key is refused, or a proxy has nobody behind it.
+        """
+        try:
+            async with (
+                asyncio.timeout(_CHECK),
+                self._session.get(self._url + "/models", allow_redirects=False) as response,
+            ):
+                if response.status in (401, 403) or response.status >= 500:
+                    raise self.failure(f"answered {response.status}")
+        except _FAILURES as error:
+            raise self.failure(f"did not answer: {_why(error, _CHECK)}") from None
+
+    def failure(self, message: str) -> StageError:
+        """What is told where this endpoint failed."""
+        return StageError(self._stage, message, self.host)
+
     async def post(
         self,
         path: str,
@@ -74,17 +97,21 @@ class Endpoint:
             response = await asyncio.wait_for(request, patience)
             async with response:
                 if response.status != 200:
-                    raise StageError(self._stage, f"{self.host} answered {response.status}")
+                    raise self.failure(f"answered {response.status}")
                 state = "broke off after answering 200"
                 while piece := await asyncio.wait_for(read(response.content), patience):
                     patience = self._idle
                     yield piece
-        except aiohttp.ConnectionTimeoutError:
-            why = f"no connection for {_CONNECT:g} s"
-        except TimeoutError:
-            why = f"nothing for {patience:g} s"
-        except (aiohttp.ClientError, HttpProcessingError, OSError) as error:
-            why = type(error).__name__
-        else:
-            return
-        raise StageError(self._stage, f"{self.host} {state}: {why}")
+        except _FAILURES as error:
+            raise self.failure(f"{state}: {_why(error, patience)}") from None
+
+
+_FAILURES = (aiohttp.ClientError, HttpProcessingError, OSError)
+
+
+def _why(error: Exception, patience: float) -> str:
+    if isinstance(error, aiohttp.ConnectionTimeoutError):
+        return f"no connection for {_CONNECT:g} s"
+    if isinstance(error, TimeoutError):
+        return f"nothing for {patience:g} s"
+    return type(error).__name__

@@ -118,7 +118,10 @@ class CascadeEngine:
             self._chain = chain
             async with asyncio.timeout(_REHEARSAL_LIMIT):
                 await self._rehearse(chain)
-        except (EngineError, StageError, TimeoutError) as error:
+        except StageError as error:
+            await self.stop()
+            raise EngineError(error.for_operator) from error
+        except (EngineError, TimeoutError) as error:
             await self.stop()
             raise EngineError(str(error) or "the rehearsal of a turn did not end") from error
         self._state = "ready"

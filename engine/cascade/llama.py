@@ -23,6 +23,7 @@ import threading
 from collections import OrderedDict
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
@@ -179,7 +180,7 @@ class Llama:
                 loop.call_soon_threadsafe(come.put_nowait, chunk)
 
         self._threads.submit(self._ask, prompt, slot, most, hand, stopped.is_set)
-        answer = Answer("llama.cpp")
+        answer = Answer(partial(StageError, "llm"))
         try:
             while (chunk := await come.get()) is not None:
                 if isinstance(chunk, StageError):

@@ -121,7 +121,7 @@ class Making:
         if error is None:
             yield Finish("length" if ending.reason == "length" else "completed", "", ending.usage)
             return
-        log.warning("reply failed", stage=error.stage, reason=str(error))
+        log.warning("reply failed", stage=error.stage, reason=error.for_operator)
         async for sound in self._apology(error):
             yield sound
         yield Finish("failed", str(error), ending.usage)

@@ -13,7 +13,7 @@ import numpy as np
 
 from engine.audio.pcm import from_pcm16
 from engine.cascade.endpoint import Endpoint
-from engine.cascade.stages import Spoken, StageError
+from engine.cascade.stages import Spoken
 from engine.cascade.words import spread, written
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ class SpeechEndpoint:
                 if len(pcm := sound.push(piece)):
                     yield Spoken(pcm)
         if not sound.heard:
-            raise StageError("tts", f"{self._endpoint.host} sent no sound")
+            raise self._endpoint.failure("sent no sound")
         yield Spoken(np.zeros(0, np.float32), spread(written(text), 0, sound.heard))
 
     async def stop(self) -> None:

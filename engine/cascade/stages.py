@@ -17,12 +17,14 @@ from engine.contract import Message, Samples, Tool, ToolUse, Usage
 class StageError(Exception):
     """A stage failed: ``stage`` is ``stt``, ``judge``, ``llm`` or ``tts``.
 
-    The message is fit for an operator; neither ever holds what was said.
+    It may reach callers, so it never holds what was said, nor where an operator's endpoint is:
+    ``host`` is told in ``for_operator`` alone.
     """
 
-    def __init__(self, stage: str, message: str) -> None:
+    def __init__(self, stage: str, message: str, host: str = "") -> None:
         super().__init__(f"{stage}: {message}")
         self.stage = stage
+        self.for_operator = f"{self} ({host})" if host else str(self)
 
 
 @dataclass(frozen=True, slots=True)

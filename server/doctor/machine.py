@@ -98,10 +98,20 @@ async def engine(settings: ServerSettings, running: bool) -> Finding:
                 return Finding("ok", what, f"{chosen.name} starts")
             return _judged(*await _answer(made))
     except EngineError as problem:
-        return Finding("problem", what, str(problem))
+        return Finding("problem", what, _mended(str(problem), settings))
     except TimeoutError:
         text = f"{chosen.name} did not start and answer within {_PATIENCE:g} s; not measured"
         return Finding("warning", what, text)
+
+
+def _mended(problem: str, settings: ServerSettings) -> str:
+    """``problem``, and which settings say where the endpoint is that it comes from."""
+    chosen = settings.engine
+    for stage, endpoint in (("llm", chosen.llm), ("tts", chosen.tts)):
+        if endpoint.url and problem.startswith(f"{stage}: "):
+            see = f"--engine.{stage}.url, --engine.{stage}.key and --engine.{stage}.model"
+            return f"{problem}; is it running there, and does it take what {see} say?"
+    return problem
 
 
 def _judged(first: float, speed: float) -> Finding:
@@ -126,7 +136,11 @@ async def _started(engine: Engine) -> AsyncIterator[Engine]:
 
 
 async def _answer(engine: Engine) -> tuple[float, float]:
-    """Seconds to the first sound of an answer, and seconds of sound made in each one after."""
+    """Seconds to the first sound of an answer, and seconds of sound made in each one after.
+
+    Raises:
+        EngineError: there is none. Sound alone is no answer: what fails is apologised for aloud.
+    """
     session = await engine.open()
     question = contract.Message(role="user", parts=(contract.Text(_QUESTION),))
     respond = contract.Respond("answer", 0, messages=(question,), max_tokens=_WORDS)
@@ -137,7 +151,11 @@ async def _answer(engine: Engine) -> tuple[float, float]:
         if isinstance(event, contract.ReplyAudio):
             first = first or time.monotonic() - began
             made += len(event.pcm) / engine.info.output_rate
-        elif isinstance(event, contract.ReplyEnded | contract.Closed):
+        elif isinstance(event, contract.Closed):
+            raise EngineError(f"it broke off: {event.message or event.reason}")
+        elif isinstance(event, contract.ReplyEnded):
+            if event.reason == "failed":
+                raise EngineError(event.message)
             break
     taken = time.monotonic() - began
     if not made:

@@ -16,12 +16,18 @@ from urllib.parse import urlsplit
 import pytest
 import structlog
 
+from engine.cascade import engine as cascade
+from engine.cascade.chain import Chain
+from engine.cascade.engine import CascadeEngine
+from engine.cascade.reply import LOST
+from engine.cascade.stages import StageError
 from server.cli import main
 from server.doctor import machine, network
 from server.doctor.finding import Finding
 from server.settings import load
 from server.tls import self_signed
 from tests.serving import Server
+from tests.unit.cascade_fakes import FakeModel, Fakes
 
 SIMULATED = ("--engine.name", "simulated", "--webrtc.addresses", "127.0.0.1", "--single-process")
 LIMIT = 15.0
@@ -193,6 +199,24 @@ def test_models_that_are_missing_are_told(
     status, lines = doctor("--port", "0", "--engine.name", "cascade")
     assert status == 1
     assert "parley models fetch" in line(lines, "problem", "speech engine")
+
+
+def test_an_apology_for_a_language_model_that_does_not_answer_is_a_problem(
+    doctor: Doctor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def rested(engine: CascadeEngine, chain: Chain) -> None:
+        """Goes without a rehearsal."""
+
+    failing = Fakes(model=FakeModel(answer=[StageError("llm", "did not answer", "127.0.0.1:9")]))
+    monkeypatch.setattr(cascade, "chain_of", lambda options: failing.chain)
+    monkeypatch.setattr(CascadeEngine, "_rehearse", rested)
+    llm = ("--engine.llm.url", "http://127.0.0.1:9/v1")
+    status, lines = doctor("--port", "0", "--engine.name", "cascade", *llm)
+    assert failing.voice.spoken == [LOST]
+    assert status == 1
+    told = line(lines, "problem", "speech engine")
+    assert "llm: did not answer; is it running" in told
+    assert "--engine.llm.url" in told
 
 
 def test_settings_that_cannot_be_used_are_told_as_serve_tells_them(

@@ -24,11 +24,14 @@ class Served:
 
 
 @asynccontextmanager
-async def endpoint(path: str, reply: Reply, status: int = 200) -> AsyncIterator[Served]:
-    """Serves ``POST path`` on a free port of this machine."""
+async def endpoint(
+    path: str, reply: Reply, status: int = 200, method: str = "POST"
+) -> AsyncIterator[Served]:
+    """Serves ``path`` on a free port of this machine."""
 
     async def handle(request: web.Request) -> web.StreamResponse:
-        served.bodies.append(await request.json())
+        if request.can_read_body:
+            served.bodies.append(await request.json())
         served.keys.append(request.headers.get("Authorization", ""))
         response = web.StreamResponse(status=status, headers={"Location": "/elsewhere"})
         await response.prepare(request)
@@ -40,7 +43,7 @@ async def endpoint(path: str, reply: Reply, status: int = 200) -> AsyncIterator[
         return response
 
     app = web.Application()
-    app.router.add_post(path, handle)
+    app.router.add_route(method, path, handle)
     runner = web.AppRunner(app, handler_cancellation=True, shutdown_timeout=0.1)
     await runner.setup()
     site = web.TCPSite(runner, "127.0.0.1", 0)

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import json
+import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
+from structlog.testing import capture_logs
 
+from engine.cascade import endpoint as endpoint_module
 from engine.cascade.chat_endpoint import ChatEndpoint
 from engine.cascade.stages import Ending, Piece, Prompt, StageError
 from engine.contract import Message, Text, Tool, ToolUse, Usage
@@ -167,23 +171,23 @@ async def test_the_length_is_told() -> None:
     assert await answer(reply) == ["Once", Ending("length")]
 
 
-async def test_an_endpoint_that_refuses_is_named_by_host_and_status_alone() -> None:
+async def test_an_endpoint_that_refuses_is_told_by_its_status_alone() -> None:
     async def refuse(response: Any) -> None:
         await response.write(json.dumps({"error": "no Hello? for you"}).encode())
 
     for status in (307, 401, 500):
-        with pytest.raises(StageError, match=rf"^llm: 127\.0\.0\.1:\d+ answered {status}$"):
+        with pytest.raises(StageError, match=rf"^llm: answered {status}$"):
             await answer(refuse, status=status)
 
 
 @pytest.mark.parametrize(
     ("reply", "error"),
     [
-        (breaks_off, r"127\.0\.0\.1:\d+ broke off after answering 200: Client\w+$"),
-        (events(words("Hello")), r"127\.0\.0\.1:\d+: the answer broke off$"),
-        (events("data: {'\n\n"), r"127\.0\.0\.1:\d+ sent no chat\.completion\.chunk$"),
-        (events('data: {"choices": 3}\n\n'), r"127\.0\.0\.1:\d+ sent no chat\.completion\.chunk$"),
-        (events("data: " + "x" * (3 << 20)), r"127\.0\.0\.1:\d+ broke off after .* 200: \w+$"),
+        (breaks_off, r"broke off after answering 200: Client\w+$"),
+        (events(words("Hello")), r"^llm: the answer broke off$"),
+        (events("data: {'\n\n"), r"sent no chat\.completion\.chunk$"),
+        (events('data: {"choices": 3}\n\n'), r"sent no chat\.completion\.chunk$"),
+        (events("data: " + "x" * (3 << 20)), r"broke off after .* 200: \w+$"),
     ],
 )
 async def test_an_answer_that_breaks_off_is_an_error(reply: Reply, error: str) -> None:
@@ -211,19 +215,52 @@ async def test_words_that_stop_coming_are_given_up() -> None:
 async def test_nobody_there_is_an_error() -> None:
     chat = ChatEndpoint("http://127.0.0.1:9/v1", "m")
     await chat.start()
-    with pytest.raises(StageError, match=r"127\.0\.0\.1:9 did not answer: Client\w+"):
+    with pytest.raises(StageError, match=r"did not answer: Client\w+"):
         await anext(chat.stream(PROMPT))
     await chat.stop()
 
 
-async def test_an_address_with_a_password_is_not_told() -> None:
+async def test_the_operator_is_told_the_host_alone_and_callers_not_even_that() -> None:
     chat = ChatEndpoint("http://user:password@127.0.0.1:9/v1?key=abc", "m")
     await chat.start()
     with pytest.raises(StageError) as failure:
         await anext(chat.stream(PROMPT))
     await chat.stop()
-    assert "password" not in str(failure.value)
-    assert "abc" not in str(failure.value)
+    assert "127.0.0.1:9" not in str(failure.value), "callers may be told this"
+    assert failure.value.for_operator.endswith(" (127.0.0.1:9)")
+    assert "password" not in failure.value.for_operator
+    assert "abc" not in failure.value.for_operator
+
+
+@pytest.mark.parametrize(
+    ("status", "told"), [(200, []), (404, []), (401, ["answered 401"]), (502, ["answered 502"])]
+)
+async def test_an_endpoint_that_cannot_answer_is_warned_of_at_the_start(
+    status: int, told: list[str]
+) -> None:
+    async with endpoint("/v1/models", events(), status, method="GET") as served:
+        with capture_logs() as lines:
+            chat = ChatEndpoint(served.url, "m")
+            await chat.start()
+            await chat.stop()
+    host = urlsplit(served.url).netloc
+    assert [line["reason"] for line in lines] == [f"llm: {what} ({host})" for what in told]
+    assert all("engine.llm.url" in line["see"] for line in lines)
+
+
+@pytest.mark.parametrize("silent", [False, True])
+async def test_nobody_there_is_warned_of_at_the_start(
+    silent: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(endpoint_module, "_CHECK", 0.2)
+    with socket.create_server(("127.0.0.1", 0)) as mute, capture_logs() as lines:
+        port = mute.getsockname()[1] if silent else 9
+        chat = ChatEndpoint(f"http://127.0.0.1:{port}/v1", "m")
+        await chat.start()
+        await chat.stop()
+    (line,) = lines
+    assert line["log_level"] == "warning"
+    assert "did not answer" in line["reason"]
 
 
 async def test_closing_the_stream_ends_the_request() -> None:

@@ -98,12 +98,12 @@ async def test_it_is_asked_for_raw_sound_in_the_voice() -> None:
 
 @pytest.mark.parametrize("sound", [SILENCE, SILENCE[:0]])
 async def test_an_answer_that_nobody_could_hear_is_a_failure(sound: Samples) -> None:
-    with pytest.raises(StageError, match=r"^tts: 127\.0\.0\.1:\d+ sent no sound$"):
+    with pytest.raises(StageError, match=r"^tts: sent no sound$"):
         await spoken(sends(sound), "Well.")
 
 
-async def test_a_refusal_is_told_by_host_and_status_alone() -> None:
-    with pytest.raises(StageError, match=r"^tts: 127\.0\.0\.1:\d+ answered 429$"):
+async def test_a_refusal_is_told_by_its_status_alone() -> None:
+    with pytest.raises(StageError, match=r"^tts: answered 429$"):
         await spoken(sends(TONE), "Hello.", status=429)
 
 
