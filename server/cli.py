@@ -72,6 +72,7 @@ def _run(settings: ServerSettings, shared: Path | None) -> int:
     from engine.contract import EngineError
     from server.keys import KeysProblem
     from server.serve import CannotListen, serve
+    from server.transport.webrtc.opus import LibraryMissing
     from server.workers.pool import CannotStart
 
     try:
@@ -85,7 +86,7 @@ def _run(settings: ServerSettings, shared: Path | None) -> int:
         return _complain(problem, 2)
     try:
         asyncio.run(serve(engine, settings, lambda line: print(line, flush=True), shared))
-    except (CannotListen, CannotStart, KeysProblem, EngineError) as problem:
+    except (CannotListen, CannotStart, LibraryMissing, KeysProblem, EngineError) as problem:
         return _complain(problem, 1)
     return 0
 

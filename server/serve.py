@@ -29,6 +29,7 @@ from server.settings import shown
 from server.state import state_folder
 from server.tls import self_signed, server_context
 from server.transport.addresses import AddressProblem, is_loopback, machine_addresses
+from server.transport.webrtc.opus import library
 from server.watch import watch_loop
 from server.workers.pool import Pool
 
@@ -67,12 +68,14 @@ async def serve(
     Raises:
         CannotListen: the address or certificate cannot be used.
         CannotStart: a worker cannot.
+        LibraryMissing: there is no libopus, or not where it was said to be.
         KeysProblem: there are API keys and they cannot be read.
         EngineError: the engine cannot be had.
     """
     began = time.monotonic()
     logs.report_loop_errors(asyncio.get_running_loop())
     log.info("starting", settings=shown(settings))
+    library(settings.webrtc.sound.libopus)  # or each caller would find that it is missing
     metrics = Metrics()
     manager = Manager(engine, settings, metrics)
     rules = access_of(settings)

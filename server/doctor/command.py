@@ -48,6 +48,7 @@ async def _findings(settings: ServerSettings) -> AsyncIterator[Finding]:
             yield finding
         for finding in await network.ice_servers(settings, media[0]):
             yield finding
+    yield machine.opus(settings)
     yield machine.clock()
     yield machine.open_files(settings)
     yield await engine

@@ -17,6 +17,7 @@ from engine import contract, registry
 from engine.contract import EngineError
 from server.doctor.finding import Finding
 from server.transport.addresses import is_loopback
+from server.transport.webrtc.opus import LibraryMissing, library
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -71,6 +72,15 @@ def clock() -> Finding:
     if ask is not None and ask(ctypes.create_string_buffer(1024)) == _CLOCK_ERROR:
         return Finding("warning", what, f"{now}, which no time service keeps; see `timedatectl`")
     return Finding("ok", what, now)
+
+
+def opus(settings: ServerSettings) -> Finding:
+    """Whether there is what codes the sound of calls."""
+    try:
+        library(settings.webrtc.sound.libopus)
+    except LibraryMissing as problem:
+        return Finding("problem", "Opus", str(problem))
+    return Finding("ok", "Opus", "libopus is here")
 
 
 def open_files(settings: ServerSettings) -> Finding:

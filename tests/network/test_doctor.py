@@ -219,6 +219,18 @@ def test_an_apology_for_a_language_model_that_does_not_answer_is_a_problem(
     assert "--engine.llm.url" in told
 
 
+def test_a_libopus_that_is_none_is_a_problem_and_ends_a_start(
+    doctor: Doctor, capsys: pytest.CaptureFixture[str]
+) -> None:
+    flags = ("--port", "0", "--webrtc.sound.libopus", "/nope.so")
+    why = "webrtc.sound.libopus: /nope.so is no libopus that loads"
+    status, lines = doctor(*flags)
+    assert status == 1
+    assert why in line(lines, "problem", "Opus")
+    assert main(["serve", *SIMULATED, *flags]) == 1
+    assert f"parley: {why}" in capsys.readouterr().err
+
+
 def test_settings_that_cannot_be_used_are_told_as_serve_tells_them(
     capsys: pytest.CaptureFixture[str],
 ) -> None:

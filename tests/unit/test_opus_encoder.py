@@ -7,6 +7,7 @@ from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -147,8 +148,14 @@ def test_a_closed_encoder_refuses() -> None:
 def test_a_library_of_the_operators_is_taken_and_another_thing_refused(tmp_path: Path) -> None:
     assert library(library()._name).opus_encoder_ctl.argtypes == [ctypes.c_void_p, ctypes.c_int]
     for path in (tmp_path / "missing.so", Path(_other())):
-        with pytest.raises(LibraryMissing):
+        with pytest.raises(LibraryMissing, match=rf"^webrtc\.sound\.libopus: {path} is no libopus"):
             OpusEncoder(RATE, Controls(), str(path))
+
+
+def test_without_any_libopus_it_is_told_how_to_get_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ctypes, "CDLL", Mock(side_effect=OSError))
+    with pytest.raises(LibraryMissing, match="apt install libopus0"):
+        library.__wrapped__()
 
 
 def _other() -> Any:

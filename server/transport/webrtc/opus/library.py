@@ -38,11 +38,12 @@ def library(path: str = "") -> ctypes.CDLL:
     carried = (Path(av.__file__).parent.parent / "av.libs").glob("libopus*")
     names = [path] if path else [*_SYSTEM, *map(str, carried)]
     found = next(filter(None, map(_loaded, names)), None)
-    if found is None:
-        where = f"{path} cannot be loaded" if path else "it is missing"
-        raise LibraryMissing(f"libopus: {where} (on Debian: apt install libopus0)")
-    _declare(found)
-    return found
+    if found is not None and _declared(found):
+        return found
+    if path:
+        wanted = "expected the path of a libopus.so.0, or nothing for the system's"
+        raise LibraryMissing(f"webrtc.sound.libopus: {path} is no libopus that loads; {wanted}")
+    raise LibraryMissing("libopus, which codes calls, is missing; on Debian: apt install libopus0")
 
 
 def _loaded(name: str) -> ctypes.CDLL | None:
@@ -53,7 +54,8 @@ def _loaded(name: str) -> ctypes.CDLL | None:
         return None
 
 
-def _declare(found: ctypes.CDLL) -> None:
+def _declared(found: ctypes.CDLL) -> bool:
+    """Says how its functions are called; false where it lacks one."""
     state, sound = ctypes.c_void_p, ctypes.c_void_p
     number, size, error = ctypes.c_int, ctypes.c_int32, ctypes.POINTER(ctypes.c_int)
     try:
@@ -69,4 +71,5 @@ def _declare(found: ctypes.CDLL) -> None:
         # place.
         found.opus_encoder_ctl.argtypes = [state, number]
     except AttributeError:
-        raise LibraryMissing("libopus: the library that was found is another one") from None
+        return False
+    return True
