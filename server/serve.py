@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 import signal
 import socket
 import ssl
@@ -27,7 +26,7 @@ from server.observe import Metrics
 from server.places import OwnPlaces
 from server.settings import shown
 from server.state import state_folder
-from server.tls import self_signed, server_context
+from server.tls import CertificateProblem, operators_context, self_signed, server_context
 from server.transport.addresses import AddressProblem, is_loopback, machine_addresses
 from server.transport.webrtc.opus import library
 from server.watch import watch_loop
@@ -187,13 +186,10 @@ async def _listen(runner: web.AppRunner, settings: ServerSettings) -> int:
 
 def _tls(settings: ServerSettings) -> ssl.SSLContext | None:
     if settings.tls_cert is not None and settings.tls_key is not None:
-        for setting, path in (("tls_cert", settings.tls_cert), ("tls_key", settings.tls_key)):
-            if not os.access(path, os.R_OK):
-                raise CannotListen(f"{setting}: cannot read {path}")
         try:
-            return server_context(settings.tls_cert, settings.tls_key)
-        except OSError as problem:
-            raise CannotListen(f"tls_cert, tls_key: {problem.strerror}") from None
+            return operators_context(settings.tls_cert, settings.tls_key)
+        except CertificateProblem as problem:
+            raise CannotListen(str(problem)) from None
     if settings.tls == "self-signed":
         folder = state_folder() / "tls"
         addresses = (address for _, address in machine_addresses())

@@ -14,8 +14,10 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from cryptography import x509
+from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from server.state import write_whole
@@ -23,6 +25,56 @@ from server.state import write_whole
 _VALID = datetime.timedelta(days=397)
 """As long as browsers accept."""
 _RENEW = datetime.timedelta(days=30)
+
+
+class CertificateProblem(Exception):
+    """An operator's certificate or key cannot be used; the message names the setting and the file,
+    and says what was expected.
+    """
+
+
+def operators_context(certificate: Path, key: Path) -> ssl.SSLContext:
+    """A server's context with the files of ``tls_cert`` and ``tls_key``.
+
+    OpenSSL says of neither file what is wrong with it, and asks a terminal for a passphrase: both
+    are looked at first.
+
+    Raises:
+        CertificateProblem: they cannot be used.
+    """
+    made, private = _certificate(certificate), _private_key(key)
+    if made.public_key() != private.public_key():
+        raise CertificateProblem(f"tls_key: {key} is not the key of {certificate}")
+    try:
+        return server_context(certificate, key)
+    except OSError as problem:
+        raise CertificateProblem(f"tls_cert, tls_key: {problem.strerror}") from None
+
+
+def _certificate(path: Path) -> x509.Certificate:
+    try:
+        return x509.load_pem_x509_certificate(_read("tls_cert", path))
+    except ValueError:
+        expected = "expected the server's own, in PEM, then those that vouch for it"
+        raise CertificateProblem(f"tls_cert: no certificate in {path}; {expected}") from None
+
+
+def _private_key(path: Path) -> PrivateKeyTypes:
+    data = _read("tls_key", path)
+    try:
+        return serialization.load_pem_private_key(data, None)
+    except TypeError:
+        why = f"{path} has a passphrase; expected a key without"
+    except (ValueError, UnsupportedAlgorithm):
+        why = f"no private key in {path}; expected the certificate's, in PEM"
+    raise CertificateProblem(f"tls_key: {why}")
+
+
+def _read(setting: str, path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as problem:
+        raise CertificateProblem(f"{setting}: cannot read {path}: {problem.strerror}") from None
 
 
 def server_context(certificate: Path, key: Path) -> ssl.SSLContext:

@@ -16,6 +16,7 @@ from cryptography import x509
 from engine import contract, registry
 from engine.contract import EngineError
 from server.doctor.finding import Finding
+from server.tls import CertificateProblem, operators_context
 from server.transport.addresses import is_loopback
 from server.transport.webrtc.opus import LibraryMissing, library
 
@@ -42,12 +43,12 @@ _SOON = datetime.timedelta(days=7)
 def secure_context(settings: ServerSettings) -> Finding:
     """Whether browsers give a page that comes from here a microphone."""
     what = "https"
-    if settings.tls_cert is not None:
+    if settings.tls_cert is not None and settings.tls_key is not None:
         try:
-            made = x509.load_pem_x509_certificate(settings.tls_cert.read_bytes())
-        except (OSError, ValueError):
-            text = f"tls_cert: {settings.tls_cert} cannot be read as a certificate"
-            return Finding("problem", what, text)
+            operators_context(settings.tls_cert, settings.tls_key)
+        except CertificateProblem as problem:
+            return Finding("problem", what, str(problem))
+        made = x509.load_pem_x509_certificate(settings.tls_cert.read_bytes())
         left = made.not_valid_after_utc - datetime.datetime.now(datetime.UTC)
         if left < _SOON:
             text = f"the certificate ends on {made.not_valid_after_utc:%Y-%m-%d}; renew it"

@@ -242,6 +242,7 @@ def test_whoever_serves_others_needs_https(tmp_path: Path) -> None:
     certificate, key = self_signed(tmp_path, [])
     own = ("--tls-cert", str(certificate), "--tls-key", str(key))
     missing = ("--tls-cert", str(tmp_path / "none"), "--tls-key", str(key))
+    keyless = ("--tls-cert", str(certificate), "--tls-key", str(certificate))
     for flags, level in (
         ((), "ok"),
         (("--host", "0.0.0.0"), "warning"),
@@ -249,6 +250,7 @@ def test_whoever_serves_others_needs_https(tmp_path: Path) -> None:
         (("--host", "0.0.0.0", "--trusted-proxies", "10.0.0.0/8"), "ok"),
         (own, "ok"),
         (missing, "problem"),
+        (keyless, "problem"),
     ):
         assert machine.secure_context(load(flags)).level == level, flags
 
