@@ -15,7 +15,8 @@ from cryptography import x509
 
 from engine import contract, registry
 from engine.contract import EngineError
-from server.doctor.finding import Finding
+from server.doctor import network
+from server.doctor.finding import Finding, Level
 from server.tls import CertificateProblem, operators_context
 from server.transport.addresses import is_loopback
 from server.transport.webrtc.opus import LibraryMissing, library
@@ -37,6 +38,13 @@ _FILES = 1024
 """Open files for the process and its first few hundred sessions."""
 _CLOCK_ERROR = 5
 """What adjtimex(2) returns where nothing keeps the clock."""
+_STATUSES: dict[str, tuple[Level, str]] = {
+    "ready": ("ok", "takes callers; how well it answers is tried where none runs"),
+    "degraded": ("warning", "takes callers, and lacks something that its log names"),
+    "starting": ("warning", "takes no callers yet; ask again in a minute"),
+    "draining": ("warning", "takes no callers any more: it is going down"),
+}
+"""What a running server may say of itself, and what that is worth."""
 _SOON = datetime.timedelta(days=7)
 
 
@@ -99,7 +107,7 @@ async def engine(settings: ServerSettings, running: bool) -> Finding:
     """Whether the models are here, and this machine fast enough for them: it answers a question."""
     what = "speech engine"
     if running:
-        return Finding("ok", what, "left alone: a server runs here; its /ready says how it is")
+        return _said(await network.status(settings, "/ready"))
     chosen = settings.engine
     try:
         apart = not settings.single_process
@@ -113,6 +121,12 @@ async def engine(settings: ServerSettings, running: bool) -> Finding:
     except TimeoutError:
         text = f"{chosen.name} did not start and answer within {_PATIENCE:g} s; not measured"
         return Finding("warning", what, text)
+
+
+def _said(status: str) -> Finding:
+    """What a running server's ``/ready`` comes to."""
+    level, text = _STATUSES.get(status, ("problem", "takes no callers; see its log"))
+    return Finding(level, "speech engine", f"a server runs here and says {status!r}: it {text}")
 
 
 def _mended(problem: str, settings: ServerSettings) -> str:

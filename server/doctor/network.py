@@ -57,17 +57,22 @@ class Media:
 
 async def is_running(settings: ServerSettings) -> bool:
     """Whether a Parley answers where these settings would have one."""
+    return await status(settings, "/health") == "ok"
+
+
+async def status(settings: ServerSettings, path: str) -> str:
+    """The status that a Parley there tells at ``path``; empty where none answers."""
     scheme = "http" if settings.tls == "off" and settings.tls_cert is None else "https"
     host = "127.0.0.1" if settings.host in ("", "0.0.0.0", "::") else settings.host
     host = f"[{host}]" if ":" in host else host
-    url = f"{scheme}://{host}:{settings.port}/health"
+    url = f"{scheme}://{host}:{settings.port}{path}"
     async with ClientSession(timeout=ClientTimeout(total=_PATIENCE)) as web:
         try:
             async with web.get(url, ssl=False) as answer:
                 told = await answer.json()
-                return isinstance(told, dict) and told.get("status") == "ok"
+                return str(told.get("status", "")) if isinstance(told, dict) else ""
         except (ClientError, OSError, TimeoutError, ValueError):
-            return False
+            return ""
 
 
 async def http_port(settings: ServerSettings, running: bool) -> Finding:

@@ -129,7 +129,7 @@ def test_a_server_that_runs_is_asked_by_its_own_ports(doctor: Doctor, tmp_path: 
     assert status == 0
     assert "a Parley answers" in line(lines, "ok", "HTTP port")
     assert f"127.0.0.1:{port} (UDP) answers" in "\n".join(lines)
-    assert "left alone" in line(lines, "ok", "speech engine")
+    assert "says 'ready'" in line(lines, "ok", "speech engine")
 
 
 def test_a_running_server_whose_udp_is_dropped_is_told(doctor: Doctor, tmp_path: Path) -> None:
@@ -253,6 +253,23 @@ def test_whoever_serves_others_needs_https(tmp_path: Path) -> None:
         (keyless, "problem"),
     ):
         assert machine.secure_context(load(flags)).level == level, flags
+
+
+@pytest.mark.parametrize(
+    ("status", "level"),
+    [
+        ("ready", "ok"),
+        ("degraded", "warning"),
+        ("starting", "warning"),
+        ("draining", "warning"),
+        ("failed", "problem"),
+        ("", "problem"),
+    ],
+)
+def test_a_server_that_runs_is_as_well_as_it_says(status: str, level: str) -> None:
+    found = machine._said(status)
+    assert found.level == level
+    assert ("takes no callers" in found.text) is (status not in ("ready", "degraded"))
 
 
 @pytest.mark.parametrize(("speed", "level"), [(0.9, "problem"), (1.5, "warning"), (3.0, "ok")])
