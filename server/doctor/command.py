@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from collections import Counter
 from collections.abc import AsyncIterator, Sequence
 
 from server import logs
 from server.doctor import machine, network
-from server.doctor.finding import Finding
+from server.doctor.finding import Finding, Level
 from server.settings import ServerSettings, SettingsProblem, load
 
 
@@ -30,12 +31,12 @@ def main(arguments: Sequence[str]) -> int:
 
 
 async def _tell(settings: ServerSettings) -> int:
-    problems = 0
+    found: Counter[Level] = Counter()
     async for finding in _findings(settings):
         print(finding, flush=True)
-        problems += finding.level == "problem"
-    print("no problem found" if not problems else f"problems found: {problems}")
-    return 1 if problems else 0
+        found[finding.level] += 1
+    print(f"problems: {found['problem']}, warnings: {found['warning']}")
+    return 1 if found["problem"] else 0
 
 
 async def _findings(settings: ServerSettings) -> AsyncIterator[Finding]:

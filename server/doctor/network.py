@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
+import os
 import socket
 import sys
 import time
@@ -219,13 +220,20 @@ async def _ice_server(url: str, server: dict[str, Any], media: Media) -> Finding
         text = f"{url} refuses the login ({refused}); do both have one secret, and the right time?"
         return Finding("problem", _TURN, text)
     except (OSError, TimeoutError, stun.TransactionError) as problem:
-        reason = str(problem) or "no answer in time"
-        return Finding("problem", _TURN, f"{url} cannot be used: {reason}")
+        text = f"{url} cannot be used: {_why(problem)}; does it run, and does a firewall let this"
+        return Finding("problem", _TURN, f"{text} machine and callers reach it?")
     if not any(relayed):
         places = " or ".join(map(_shown, media.told))
-        text = f"{url} takes callers, but what it relays to {places} does not arrive"
-        return Finding("problem", _TURN, text)
+        text = f"{url} takes callers, but what it relays to {places} does not arrive; may it relay"
+        return Finding("problem", _TURN, f"{text} there (coturn: allowed-peer-ip), and reach it?")
     return Finding("ok", _TURN, f"{url} relays to this server")
+
+
+def _why(problem: OSError | stun.TransactionError) -> str:
+    """What an operator can use of ``problem``; asyncio tells a refusal by number and address."""
+    if isinstance(problem, ConnectionError) and problem.errno:
+        return os.strerror(problem.errno)
+    return str(problem) or "no answer in time"
 
 
 class _Asking(asyncio.DatagramProtocol):

@@ -56,8 +56,10 @@ def doctor(capsys: pytest.CaptureFixture[str], own_logs: None) -> Doctor:
         status = main(["doctor", *SIMULATED, *flags])
         assert time.monotonic() - began < 2 * LIMIT
         *lines, last = capsys.readouterr().out.splitlines()
-        problems = [line for line in lines if line.startswith("problem")]
-        assert last == (f"problems found: {len(problems)}" if problems else "no problem found")
+        problems, warnings = (
+            sum(line.startswith(level) for line in lines) for level in ("problem", "warning")
+        )
+        assert last == f"problems: {problems}, warnings: {warnings}"
         return status, lines
 
     return run
@@ -187,9 +189,17 @@ def test_turn_and_stun_servers_that_do_not_answer_are_told_each(
     assert status == 1
     told = "\n".join(line for line in lines if line.startswith("problem"))
     for url in urls:
-        assert f"{url} cannot be used: no answer in time" in told
+        assert f"{url} cannot be used: no answer in time; does it run" in told
     assert f"stun:127.0.0.1:{port} does not answer" in told
     assert "canary" not in told
+
+
+def test_a_turn_server_that_is_down_is_told_with_what_to_look_at(doctor: Doctor) -> None:
+    url = f"turn:127.0.0.1:{free_port()}?transport=tcp"
+    servers = json.dumps([{"urls": [url], "secret": "canary"}])
+    _, lines = doctor("--port", "0", "--webrtc.ice-servers", servers)
+    told = line(lines, "problem", "TURN server")
+    assert f"{url} cannot be used: Connection refused; does it run" in told
 
 
 def test_models_that_are_missing_are_told(
