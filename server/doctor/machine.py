@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import ctypes
 import datetime
+import math
 import os
 import resource
 import time
@@ -25,10 +26,13 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from engine.contract import Engine
+    from server.engine_settings import EngineChoice
     from server.settings import ServerSettings
 
 _PATIENCE = 11.0
 """Seconds for the engine to start and to answer."""
+_SILENT = 3.0
+"""Seconds after which an endpoint that has not answered keeps people from talking."""
 _QUESTION = "What is the capital of France?"
 _WORDS = 24
 """Tokens of the answer, at most."""
@@ -108,19 +112,19 @@ async def engine(settings: ServerSettings, running: bool) -> Finding:
     what = "speech engine"
     if running:
         return _said(await network.status(settings, "/ready"))
-    chosen = settings.engine
+    chosen, begun = settings.engine, math.inf
     try:
         apart = not settings.single_process
         created = registry.create(chosen.name, chosen.plain(), own_process=apart)
         async with asyncio.timeout(_PATIENCE), _started(created) as made:
+            begun = time.monotonic()
             if not made.info.can.text or made.info.replies == "by_itself":
                 return Finding("ok", what, f"{chosen.name} starts")
             return _judged(*await _answer(made))
     except EngineError as problem:
-        return Finding("problem", what, _mended(str(problem), settings))
+        return Finding("problem", what, _mended(str(problem), chosen))
     except TimeoutError:
-        text = f"{chosen.name} did not start and answer within {_PATIENCE:g} s; not measured"
-        return Finding("warning", what, text)
+        return _late(time.monotonic() - begun, chosen)
 
 
 def _said(status: str) -> Finding:
@@ -129,11 +133,26 @@ def _said(status: str) -> Finding:
     return Finding(level, "speech engine", f"a server runs here and says {status!r}: it {text}")
 
 
-def _mended(problem: str, settings: ServerSettings) -> str:
+def _endpoints(chosen: EngineChoice) -> list[str]:
+    """The stages that an endpoint has."""
+    return [name for name, stage in (("llm", chosen.llm), ("tts", chosen.tts)) if stage.url]
+
+
+def _late(waited: float, chosen: EngineChoice) -> Finding:
+    """What it means that time ran out ``waited`` seconds after a question (negative: before)."""
+    what, endpoints = "speech engine", _endpoints(chosen)
+    if endpoints and waited > _SILENT:
+        urls = " and ".join(f"--engine.{stage}.url" for stage in endpoints)
+        text = f"no answer for {waited:.0f} s; does what {urls} names answer?"
+        return Finding("problem", what, text)
+    text = f"{chosen.name} did not start and answer within {_PATIENCE:g} s; not measured"
+    return Finding("warning", what, text)
+
+
+def _mended(problem: str, chosen: EngineChoice) -> str:
     """``problem``, and which settings say where the endpoint is that it comes from."""
-    chosen = settings.engine
-    for stage, endpoint in (("llm", chosen.llm), ("tts", chosen.tts)):
-        if endpoint.url and problem.startswith(f"{stage}: "):
+    for stage in _endpoints(chosen):
+        if problem.startswith(f"{stage}: "):
             see = f"--engine.{stage}.url, --engine.{stage}.key and --engine.{stage}.model"
             return f"{problem}; is it running there, and does it take what {see} say?"
     return problem

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import math
 import re
 import socket
 import time
@@ -31,6 +32,7 @@ from tests.unit.cascade_fakes import FakeModel, Fakes
 
 SIMULATED = ("--engine.name", "simulated", "--webrtc.addresses", "127.0.0.1", "--single-process")
 LIMIT = 15.0
+URL = "http://127.0.0.1:9/v1"
 
 Doctor = Callable[..., tuple[int, list[str]]]
 
@@ -220,7 +222,7 @@ def test_an_apology_for_a_language_model_that_does_not_answer_is_a_problem(
     failing = Fakes(model=FakeModel(answer=[StageError("llm", "did not answer", "127.0.0.1:9")]))
     monkeypatch.setattr(cascade, "chain_of", lambda options: failing.chain)
     monkeypatch.setattr(CascadeEngine, "_rehearse", rested)
-    llm = ("--engine.llm.url", "http://127.0.0.1:9/v1")
+    llm = ("--engine.llm.url", URL)
     status, lines = doctor("--port", "0", "--engine.name", "cascade", *llm)
     assert failing.voice.spoken == [LOST]
     assert status == 1
@@ -280,6 +282,16 @@ def test_a_server_that_runs_is_as_well_as_it_says(status: str, level: str) -> No
     found = machine._said(status)
     assert found.level == level
     assert ("takes no callers" in found.text) is (status not in ("ready", "degraded"))
+
+
+@pytest.mark.parametrize(
+    ("waited", "url", "level"),
+    [(5, URL, "problem"), (1, URL, "warning"), (-math.inf, URL, "warning"), (5, "", "warning")],
+)
+def test_an_endpoint_that_stays_silent_is_a_problem(waited: float, url: str, level: str) -> None:
+    found = machine._late(waited, load(["--engine.llm.url", url]).engine)
+    assert found.level == level
+    assert ("--engine.llm.url names" in found.text) is (level == "problem")
 
 
 @pytest.mark.parametrize(("speed", "level"), [(0.9, "problem"), (1.5, "warning"), (3.0, "ok")])
