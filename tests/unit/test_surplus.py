@@ -15,7 +15,7 @@ RATE, FRAME = 24000, 480
 PERIOD = FRAME * SECOND // RATE
 MS = 1_000_000
 SAID = np.sin(2 * np.pi * 200 * np.arange(28 * RATE // 5) / RATE).astype(np.float32)
-"""Up to two seconds after the latest trouble, and the rest that is looked at; whole pieces of any."""
+"""Up to two seconds after the latest trouble, and the rest, which is looked at; whole pieces."""
 
 troubles = st.lists(st.tuples(st.integers(0, 2_500), st.integers(1, 500)), max_size=4).filter(
     lambda troubles: sum(length for _, length in troubles) <= 500
