@@ -199,7 +199,7 @@ async def test_a_call_says_what_it_hears_on_a_channel_that_it_announced(clocked:
     for pcm, rate in ((heard, caller.microphone.rate), (sideband.pcm, 24_000)):
         seconds, level = loud(pcm, rate)
         assert abs(seconds - 0.8) <= 0.1
-        assert abs(seconds - said) <= 0.05
+        assert abs(seconds - said) <= 0.1  # of sound that came late, what waits is let go of
         assert abs(level - said_level) <= 0.02
 
 
