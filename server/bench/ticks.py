@@ -19,7 +19,8 @@ import msgspec
 import numpy as np
 
 from engine import registry
-from engine.contract import Engine, EngineError, EngineSession, ReplyAudio, Samples, Settings
+from engine.audio.pcm import Int16
+from engine.contract import Engine, EngineError, EngineSession, ReplyAudio, Settings, Sound
 from server import logs
 from server.bench import machine
 
@@ -36,8 +37,8 @@ class Ear:
     """One session: it says its own piece over and over, and counts what comes back of that."""
 
     def __init__(self, session: EngineSession, number: int) -> None:
-        own = np.arange(PIECE) + number * PIECE
-        self.piece = (0.1 + own / 2**24).astype(np.float32)
+        own = np.random.default_rng(number).integers(1, 1 << 15, PIECE)
+        self.piece: Int16 = own.astype(np.int16)
         self.hear, self._events = session.hear, session.events
         self._frame = self.piece.tobytes() * (FRAME // PIECE)
         self.came = self.wrong = 0
@@ -54,7 +55,7 @@ class Ear:
                 elif event.pcm.any():
                     self._compare(event.pcm[event.pcm != 0.0])
 
-    def _compare(self, pcm: Samples) -> None:
+    def _compare(self, pcm: Sound) -> None:
         """Compares what a frame holds beside silence with what is to come next."""
         due = np.resize(np.roll(self.piece, -(self.came % PIECE)), len(pcm))
         self.wrong += not np.array_equal(pcm, due)
