@@ -19,6 +19,5 @@ def spare() -> None:
     gc.collect()
     gc.freeze()
     gc.collect()  # Counts what is old anew: nothing.
-    gc.set_threshold(
-        _OBJECTS, 0, 0
-    )  # The third look in turn is at all there is, if that has grown.
+    # Every third look is at all there is, if that has grown.
+    gc.set_threshold(_OBJECTS, 0, 0)
