@@ -49,7 +49,7 @@ class OutputTimeline:
     @property
     def ms(self) -> int:
         """How far the stream has come."""
-        return self._position * 1000 // self._rate
+        return self._ms(self._position)
 
     def say(self, reply: str, text: str, start: int, end: int) -> None:
         """``text`` will be spoken by the samples ``start`` to ``end`` of ``reply``."""
@@ -115,8 +115,7 @@ class InputTimeline:
         """``samples`` more were heard, the last of them by ``now``, in ms of the session."""
         allowed = PAUSE if self._position else 0
         self._position += samples
-        behind = now - self._position * 1000 // self._rate - self._paused
-        if behind > allowed:
+        if (behind := now - self.ms) > allowed:
             self._paused += behind
 
     def begin(self, item: str, at_ms: int) -> None:

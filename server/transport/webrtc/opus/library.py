@@ -13,11 +13,11 @@ import av
 
 RATES = (8_000, 12_000, 16_000, 24_000, 48_000)
 """Hz that sound is coded from, and decoded to."""
-_SYSTEM = ("libopus.so.0", "libopus.0.dylib")
 CLOCK = 48_000
 """Timestamps per second, at any rate (RFC 7587 section 4.1)."""
 EMPTY = 2
 """Bytes of a packet that holds nothing and need not be sent, at most (DTX)."""
+_SYSTEM = ("libopus.so.0", "libopus.0.dylib")
 
 
 class OpusError(Exception):
