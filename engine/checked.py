@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 
 import numpy as np
 
@@ -76,30 +77,31 @@ class CheckedSession:
         """See ``EngineSession``."""
         return self._session.room
 
-    async def events(self) -> AsyncIterator[Event]:
+    def listen(self, told: Callable[[Event], None]) -> None:
         """See ``EngineSession``."""
-        async for event in self._session.events():
-            if isinstance(event, ReplyAudio):
-                if event.reply not in self._failed:
-                    if whole(event.pcm) or math.isfinite(np.dot(event.pcm, event.pcm)):
-                        yield event
-                        continue
-                    for told in self._fail(event.reply):
-                        yield told
-                if self._clocked:
-                    yield ReplyAudio(reply="", pcm=np.zeros_like(event.pcm))
-            elif getattr(event, "reply", None) not in self._failed:
-                yield event
-            elif isinstance(event, ReplyEnded):
-                self._failed.discard(event.reply)
+        self._session.listen(partial(self._check, told))
 
-    def _fail(self, reply: str) -> list[Event]:
+    def _check(self, told: Callable[[Event], None], event: Event) -> None:
+        if isinstance(event, ReplyAudio):
+            if event.reply not in self._failed:
+                if whole(event.pcm) or math.isfinite(np.dot(event.pcm, event.pcm)):
+                    told(event)
+                    return
+                self._fail(event.reply, told)
+            if self._clocked:
+                told(ReplyAudio(reply="", pcm=np.zeros_like(event.pcm)))
+        elif getattr(event, "reply", None) not in self._failed:
+            told(event)
+        elif isinstance(event, ReplyEnded):
+            self._failed.discard(event.reply)
+
+    def _fail(self, reply: str, told: Callable[[Event], None]) -> None:
         """Ends ``reply``; silence between replies ("") has nothing to end."""
         message = "the engine made sound that is not a number"
-        fault = Fault(code="engine_nan", message=message)
-        if not reply:
-            return [fault]
-        self._failed.add(reply)
-        with contextlib.suppress(SessionEnded):
-            self._session.order(Cancel(reply=reply))
-        return [fault, ReplyEnded(reply=reply, reason="failed", message=message)]
+        if reply:
+            self._failed.add(reply)
+            with contextlib.suppress(SessionEnded):
+                self._session.order(Cancel(reply=reply))
+        told(Fault(code="engine_nan", message=message))
+        if reply:
+            told(ReplyEnded(reply=reply, reason="failed", message=message))

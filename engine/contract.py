@@ -26,7 +26,7 @@ the border):
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Literal, Protocol, TypeAlias
 
 import numpy as np
@@ -459,8 +459,12 @@ class EngineSession(Protocol):
             SessionEnded: the session is over.
         """
 
-    def events(self) -> AsyncIterator[Event]:
-        """The session's events in order, up to and including ``Closed``. One reader only."""
+    def listen(self, told: Callable[[Event], None]) -> None:
+        """Has every event told, in order, up to and including ``Closed``; also what came before.
+
+        One listener only, which must not raise. It is called by the event loop, never from within
+        ``hear``, ``order`` or ``listen``. ``engine.reading`` waits for one event after the other.
+        """
 
 
 class Engine(Protocol):

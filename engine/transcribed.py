@@ -18,7 +18,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 
 import structlog
 from msgspec.structs import replace
@@ -173,6 +174,7 @@ class _TranscribedSession:
     def __init__(self, session: EngineSession, ear: _Ear) -> None:
         self._session = session
         self._ear = ear
+        self._answered = False
 
     @property
     def room(self) -> int:
@@ -191,26 +193,22 @@ class _TranscribedSession:
         if isinstance(order, Commit | Clear | Close):
             self._ear.order(order)
 
-    async def events(self) -> AsyncIterator[Event]:
+    def listen(self, told: Callable[[Event], None]) -> None:
         """See ``EngineSession``. The ear is heard from once the first settings are answered."""
-        answered = False
-        try:
-            async for event in self._session.events():
-                if isinstance(event, _OF_TURNS):
-                    continue
-                if isinstance(event, Closed):
-                    self._ear.end()
-                    answered = True
-                while answered and self._ear.told:
-                    yield self._ear.told.popleft()
-                yield event
-                if isinstance(event, Applied):
-                    self._ear.order(
-                        replace(event.effective, voice="", instructions="", replies=False)
-                    )
-                answered = answered or isinstance(event, Applied | Refused)
-        finally:
+        self._session.listen(partial(self._pass_on, told))
+
+    def _pass_on(self, told: Callable[[Event], None], event: Event) -> None:
+        if isinstance(event, _OF_TURNS):
+            return
+        if isinstance(event, Closed):
             self._ear.end()
+            self._answered = True
+        while self._answered and self._ear.told:
+            told(self._ear.told.popleft())
+        told(event)
+        if isinstance(event, Applied):
+            self._ear.order(replace(event.effective, voice="", instructions="", replies=False))
+        self._answered = self._answered or isinstance(event, Applied | Refused)
 
 
 class _Ear:
@@ -230,12 +228,11 @@ class _Ear:
         self._lost = lost
         self._turns = OpenTurns()
         self._place: EngineSession | None = None
-        self._listening: asyncio.Task[None] | None = None
 
     def begin(self, place: EngineSession) -> None:
         """Listens with ``place``."""
         self._place = place
-        self._listening = asyncio.create_task(self._listen(place))
+        place.listen(self._take)
 
     def lose(self, why: str) -> None:
         """Listens no more, and says so."""
@@ -247,8 +244,6 @@ class _Ear:
 
     def end(self) -> None:
         """The session is over; safe to call twice."""
-        if self._listening is not None:
-            self._listening.cancel()
         self._give(Close())
         self._settle("the session ended")
 
@@ -271,17 +266,19 @@ class _Ear:
             with contextlib.suppress(SessionEnded):
                 self._place.order(order)
 
-    async def _listen(self, place: EngineSession) -> None:
-        async for event in place.events():
-            self._turns.take(event)
-            if isinstance(event, Closed):
-                self._place = None
-                if event.reason == "closed":
-                    self._settle("the session ended")
-                else:
-                    self.lose(event.message or event.reason)
-            elif isinstance(event, _OF_TURNS) and not isinstance(event, Onset | OnsetDropped):
-                self.told.append(self._placed(event))
+    def _take(self, event: Event) -> None:
+        """The recogniser's next event; what it tells of a session that has ended is not heard."""
+        if self._place is None:
+            return
+        self._turns.take(event)
+        if isinstance(event, Closed):
+            self._place = None
+            if event.reason == "closed":
+                self._settle("the session ended")
+            else:
+                self.lose(event.message or event.reason)
+        elif isinstance(event, _OF_TURNS) and not isinstance(event, Onset | OnsetDropped):
+            self.told.append(self._placed(event))
 
     def _settle(self, message: str) -> None:
         self._place = None

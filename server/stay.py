@@ -98,6 +98,7 @@ class Stay:
         self._roomy.set()
         self._settled: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._ended: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        self._gone: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._began = self._active = self._answered = time.monotonic_ns()
         playout = opening.playout()
         self.session = Session(
@@ -129,7 +130,7 @@ class Stay:
         """Runs the session; ``done`` is told of its end, and why."""
         self._record.started(self.call_id)
         self._ended.add_done_callback(lambda ended: done(self, ended.result()))
-        self._spawn(self._pump(), "pump")
+        self._engine.listen(self._pump)
 
     async def settle(self) -> None:
         """Lets a live session begin, once the engine has taken its settings; others just do.
@@ -241,34 +242,31 @@ class Stay:
         self._place.end()
         self._record.ended(reason)
         self._presence.let_go()
-        here = asyncio.current_task()
-        pump, *others = self._tasks
-        for task in others:
-            if task is not here:
-                task.cancel()
-        if pump is not here:
-            await asyncio.wait([pump], timeout=GOODBYE)
-            pump.cancel()
+        await asyncio.wait({self._gone}, timeout=GOODBYE)
+        self._gone.cancel()
         self.audience.clear()
 
-    async def _pump(self) -> None:
-        """Brings the engine's events to the session until the last one."""
-        reason = "engine_lost"
-        async for event in self._engine.events():
-            now = time.monotonic_ns()
+    def _pump(self, event: contract.Event) -> None:
+        """Brings the engine's next event to the session, until the last or one that fails."""
+        if self._gone.done():
+            return
+        now = time.monotonic_ns()
+        try:
             self.session.tick(now)
             self.session.on_event(event)
             if self._inbox:
                 self._take_inbox()
             self._presence.wake()
-            if isinstance(event, contract.ReplyAudio):
-                continue
-            self._record.event(event)
+            if not isinstance(event, contract.ReplyAudio):
+                self._record.event(event)
             if isinstance(event, contract.SpeechStarted | contract.ReplyStarted):
                 self._active = now
             elif isinstance(event, contract.Closed):
-                reason = event.reason
-        await self.end(reason)
+                self._gone.set_result(None)
+                self._spawn(self.end(event.reason), "end")
+        except Exception as error:
+            self._gone.set_result(None)
+            self._fail(error)
 
     def _take_inbox(self) -> None:
         """Takes what clients sent, as far as that goes now, and goes on by itself where it can."""

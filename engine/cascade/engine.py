@@ -46,6 +46,7 @@ from engine.contract import (
     TurnDropped,
     TurnEnded,
 )
+from engine.reading import read
 from engine.turns.machine import CHUNK, RATE
 from engine.turns.silero import SileroDetector
 from engine.turns.smart_turn import SmartTurn
@@ -180,7 +181,7 @@ class CascadeEngine:
         for part in (sound, np.zeros(2 * RATE, np.float32)):
             session.hear(part)
         failure, played = "", 0
-        async for event in session.events():
+        async for event in read(session):
             if isinstance(event, TurnEnded) and chain.model.warms:
                 heard = Message(role="user", parts=(Turn(turn=event.turn),))
                 session.order(Context(revision=1, messages=(heard,)))

@@ -43,7 +43,7 @@ from engine.turns.echo import EchoGuard
 from engine.turns.machine import CHUNK, RATE
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import Callable
 
     from engine.cascade.chain import Chain
     from engine.contract import Event, Order, Samples, Sound
@@ -120,10 +120,9 @@ class CascadeSession:
         if isinstance(order, Settings | Close):
             self._configured.set()
 
-    async def events(self) -> AsyncIterator[Event]:
-        """The session's events in order, up to and including ``Closed``."""
-        async for event in self._outbox.read():
-            yield event
+    def listen(self, told: Callable[[Event], None]) -> None:
+        """Has every event told, in order, up to and including ``Closed``. One listener only."""
+        self._outbox.listen(told)
 
     async def close(self, reason: CloseReason = "closed") -> None:
         """Ends the session at once, in the engine's name."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import Callable
 
 import msgspec
 
@@ -77,22 +77,23 @@ class DuplexSession:
         """
         self._check()
         if isinstance(order, Settings) and self._first is None:
-            self._put([self._apply(order)])
+            if not self._outbox.put(self._apply(order)):
+                self._end_unread()
         else:
             self.seat.put(order)
 
-    def events(self) -> AsyncIterator[Event]:
+    def listen(self, told: Callable[[Event], None]) -> None:
         """See ``EngineSession``."""
-        return self._outbox.read()
+        self._outbox.listen(told)
 
     def ticked(self, frame: Frame) -> None:
         """See ``Listener``: a frame for each tick, those skipped before it too."""
         if frame.skipped:
-            self._put([self.segments.silence()] * frame.skipped)
+            self._tell(*[self.segments.silence()] * frame.skipped)
         for order in frame.orders:
             self._obey(order)
         text = "" if frame.pcm is None else self._says(frame.token)
-        self._put(self.segments.push(frame.pcm, frame.level, text))
+        self._tell(*self.segments.push(frame.pcm, frame.level, text))
 
     def end(self, reason: CloseReason, fault: Fault | None = None) -> None:
         """Ends the session, its reply first; does nothing when it has ended."""
@@ -107,25 +108,28 @@ class DuplexSession:
         if self._outbox.closed is not None:
             raise SessionEnded(self._outbox.closed)
 
-    def _put(self, events: Iterable[Event]) -> None:
+    def _tell(self, *events: Event) -> None:
         for event in events:
-            if self._outbox.closed is None and not self._outbox.put(event):
-                message = "nobody reads the session's events"
-                self.end("engine_failed", Fault(code="events_unread", message=message))
+            if self._outbox.closed is None and not self._outbox.tell(event):
+                self._end_unread()
+
+    def _end_unread(self) -> None:
+        message = "nobody reads the session's events"
+        self.end("engine_failed", Fault(code="events_unread", message=message))
 
     def _obey(self, order: Order) -> None:
         match order:
             case Settings():
-                self._put([self._apply(order)])
+                self._tell(self._apply(order))
             case Cancel():
-                self._put(self.segments.cancel(order.reply))
+                self._tell(*self.segments.cancel(order.reply))
             case Played():
                 self.segments.played(order.reply, order.samples)
             case Respond():
                 ended = ReplyEnded(order.reply, "failed", "the engine replies by itself")
-                self._put([ReplyStarted(order.reply, order.turn), ended])
+                self._tell(ReplyStarted(order.reply, order.turn), ended)
             case Commit():
-                self._put([TurnDropped(order.turn)])
+                self._tell(TurnDropped(order.turn))
             case Close():
                 self.end("closed")
             case _:

@@ -43,8 +43,10 @@ class Link(asyncio.Protocol):
         """When what was sent leaves, in the loop's time."""
         self._transport: asyncio.Transport | None = None
         self._reason = "its process ended"
-        self.writable = asyncio.Event()
+        self.writable = False
         """Whether the other end keeps up with what is sent."""
+        self.turned: Callable[[], None] | None = None
+        """Called when that changes."""
         self.quiet = 0
         """Whoever watches the link counts here; what comes sets it back."""
         self.ended = asyncio.Event()
@@ -111,7 +113,7 @@ class Link(asyncio.Protocol):
         assert isinstance(transport, asyncio.Transport)
         transport.set_write_buffer_limits(high=_BEHIND)
         self._transport = transport
-        self.writable.set()
+        self._turn(writable=True)
 
     def data_received(self, data: bytes) -> None:
         self.quiet = 0
@@ -122,13 +124,18 @@ class Link(asyncio.Protocol):
             self.abort("it sent what cannot be read")
 
     def pause_writing(self) -> None:
-        self.writable.clear()
+        self._turn(writable=False)
 
     def resume_writing(self) -> None:
-        self.writable.set()
+        self._turn(writable=True)
 
     def connection_lost(self, error: Exception | None) -> None:
         self._transport = None
-        self.writable.set()
+        self._turn(writable=True)
         self._lost(self._reason)
         self.ended.set()
+
+    def _turn(self, *, writable: bool) -> None:
+        self.writable = writable
+        if self.turned is not None:
+            self.turned()

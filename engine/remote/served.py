@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Coroutine
-from dataclasses import dataclass
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import structlog
@@ -27,6 +28,7 @@ from engine.contract import (
     Sound,
     TranscriptDelta,
 )
+from engine.outbox import Outbox
 from engine.remote import wire
 from engine.remote.link import Link
 
@@ -47,17 +49,19 @@ log = structlog.get_logger("engine.remote.host")
 class _Stay:
     """A session and its accounts, in input samples: offered, and of these pushed out, and heard.
 
-    ``room`` was left when it last heard some; there is more now, if anything.
+    ``room`` was left when it last heard some; there is more now, if anything. What it tells goes by
+    ``outbox`` to ``told``, or waits there for the link.
     """
 
     session: EngineSession
     capacity: int
     log: Any
+    told: Callable[[Event], None]
+    outbox: Outbox = field(default_factory=Outbox)
     room: int = 0
     offered: int = 0
     dropped: int = 0
     heard: int = 0
-    pump: asyncio.Task[None] | None = None
 
 
 class Served:
@@ -72,6 +76,9 @@ class Served:
         self._link = link
         self._stays: dict[int, _Stay] = {}
         self._tasks: set[asyncio.Task[None]] = set()
+        self._parted = asyncio.Event()
+        """Whether a session has gone since that was last looked at."""
+        self._link.turned = self._flow
         self._link.send(wire.Ready(engine.info))
         self._spawn(self._live())
 
@@ -87,18 +94,18 @@ class Served:
 
     async def finish(self) -> None:
         """Passes the last events on, of an engine that has stopped."""
-        await asyncio.gather(*(stay.pump for stay in self._stays.values() if stay.pump))
+        while self._stays:
+            self._parted.clear()
+            await self._parted.wait()
 
     def lost(self) -> None:
         """The server is gone: its places are free for others."""
         for task in self._tasks:
             task.cancel()
         stays, self._stays = self._stays, {}
+        self._parted.set()
         for stay in stays.values():
-            if stay.pump is not None:
-                stay.pump.cancel()
-            with contextlib.suppress(Exception):
-                stay.session.order(Close())
+            self._close(stay)
 
     def _spawn(self, work: Coroutine[None, None, None]) -> None:
         task = asyncio.create_task(work)
@@ -143,22 +150,44 @@ class Served:
         else:
             own = log.bind(**context)
             own.debug("session opened", room=session.room)
-            stay = self._stays[number] = _Stay(session, session.room, own)
+            told = partial(self._tell, number)
+            stay = self._stays[number] = _Stay(session, session.room, own, told)
             self._link.send(wire.Opened(number, stay.capacity))
-            stay.pump = asyncio.create_task(self._pump(number, stay))
+            stay.outbox.listen(told if self._link.writable else None)
+            session.listen(partial(self._take, number))
 
-    async def _pump(self, number: int, stay: _Stay) -> None:
-        """Passes a session's events on, as fast as the link takes them."""
+    def _flow(self) -> None:
+        """The link takes events again, or no more: they go, or wait."""
+        for stay in self._stays.values():
+            stay.outbox.listen(stay.told if self._link.writable else None)
+
+    def _take(self, number: int, event: Event) -> None:
+        """Takes what a session tells; one whose events nobody takes is ended."""
+        stay = self._stays.get(number)
+        if stay is None or stay.outbox.closed is not None:
+            return
+        if not isinstance(event, _MANY):
+            stay.log.debug("engine event", kind=type(event).__name__)
+        if isinstance(event, Closed):
+            stay.outbox.end(event)
+        elif not stay.outbox.tell(event):
+            message = "nobody reads the session's events"
+            closed = Closed("engine_failed", stay.offered, stay.dropped, message)
+            stay.outbox.end(closed, Fault(code="events_unread", message=message))
+            self._close(stay)
+
+    def _tell(self, number: int, event: Event) -> None:
+        """Passes an event on."""
         try:
-            async for event in stay.session.events():
-                if not isinstance(event, _MANY):
-                    stay.log.debug("engine event", kind=type(event).__name__)
-                self._tell(number, event)
-                if not self._link.writable.is_set():
-                    await self._link.writable.wait()
+            if isinstance(event, ReplyAudio):
+                self._link.send(wire.Audio(number, event.pcm, event.reply), within=_SOUND)
+            else:
+                self._link.send(wire.Told(number, event))
         except Exception as error:
             self._fail(number, error)
-        self._stays.pop(number, None)
+        if isinstance(event, Closed):
+            self._stays.pop(number, None)
+            self._parted.set()
 
     def _hear(self, number: int, pcm: Sound) -> None:
         stay = self._stays.get(number)
@@ -187,12 +216,6 @@ class Served:
         except Exception as error:
             self._fail(number, error)
 
-    def _tell(self, number: int, event: Event) -> None:
-        if isinstance(event, ReplyAudio):
-            self._link.send(wire.Audio(number, event.pcm, event.reply), within=_SOUND)
-        else:
-            self._link.send(wire.Told(number, event))
-
     def _fail(self, number: int, error: Exception) -> None:
         """Ends a session whose engine has raised what no engine should."""
         stay = self._stays.pop(number, None)
@@ -201,9 +224,11 @@ class Served:
         stay.log.error("session failed", exc_info=error)
         message = f"the engine raised {type(error).__name__}"
         closed = Closed(reason="engine_failed", heard=stay.offered, dropped=0, message=message)
-        self._tell(number, Fault(code="engine_failed", message=message))
-        self._tell(number, closed)
-        if stay.pump is not None and stay.pump is not asyncio.current_task():
-            stay.pump.cancel()
+        self._link.send(wire.Told(number, Fault(code="engine_failed", message=message)))
+        self._link.send(wire.Told(number, closed))
+        self._parted.set()
+        self._close(stay)
+
+    def _close(self, stay: _Stay) -> None:
         with contextlib.suppress(Exception):
             stay.session.order(Close())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import Callable
 
 from engine.contract import (
     Close,
@@ -44,7 +44,7 @@ class RemoteSession:
     def room(self) -> int:
         """See ``EngineSession``. None while the other side does not read."""
         room = self._capacity - (self._offered - self._taken)
-        return room if room > 0 and self._link.writable.is_set() else 0
+        return room if room > 0 and self._link.writable else 0
 
     def hear(self, pcm: Sound) -> int:
         """See ``EngineSession``."""
@@ -65,9 +65,9 @@ class RemoteSession:
             within = _PLAYED if isinstance(order, Played) else 0.0
             self._pass(wire.Give(self._number, order), within)
 
-    def events(self) -> AsyncIterator[Event]:
+    def listen(self, told: Callable[[Event], None]) -> None:
         """See ``EngineSession``."""
-        return self._outbox.read()
+        self._outbox.listen(told)
 
     def told(self, event: Event) -> bool:
         """Takes an event from the other side; False: the session has ended, with it or before."""
@@ -75,7 +75,7 @@ class RemoteSession:
             return False
         if isinstance(event, Closed):
             self._outbox.end(event)
-        elif not self._outbox.put(event):
+        elif not self._outbox.tell(event):
             self.fail("events_unread", "nobody reads the session's events")
         return self._outbox.closed is None
 

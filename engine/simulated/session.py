@@ -7,7 +7,7 @@ run as tasks.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 import msgspec
@@ -102,9 +102,9 @@ class SimulatedSession:
         self._intake.put(order)
         self._take()
 
-    def events(self) -> AsyncIterator[Event]:
+    def listen(self, told: Callable[[Event], None]) -> None:
         """See ``EngineSession``."""
-        return self._outbox.read()
+        self._outbox.listen(told)
 
     def end(self, reason: CloseReason, fault: Fault | None = None) -> None:
         """Ends the session, its replies first; does nothing when it has ended."""

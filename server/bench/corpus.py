@@ -20,6 +20,7 @@ from engine import contract
 from engine.audio import pcm
 from engine.audio.resample import Resampler
 from engine.contract import Engine, Samples
+from engine.reading import read
 
 RATE = 16_000
 LOUD = 0.015
@@ -91,7 +92,7 @@ def paused(whole: Clip, rng: np.random.Generator) -> Clip:
 async def spoken(engine: Engine, sentences: Iterable[str]) -> AsyncIterator[Samples]:
     """Each sentence in the engine's own voice, at 16 kHz."""
     session = await engine.open()
-    events = session.events()
+    events = read(session)
     for number, sentence in enumerate(sentences):
         session.order(contract.Respond(reply=f"say{number}", revision=0, verbatim=sentence))
         resampler = Resampler(engine.info.output_rate, RATE)

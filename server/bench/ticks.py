@@ -1,7 +1,7 @@
 """``parley bench ticks``: whether one clock serves many callers in time, on one core.
 
 The simulated duplex engine runs in this process, which is pinned to a core. Each session is sent
-20 ms pieces of a sound of its own in real time and is read through ``events()``; every frame that
+20 ms pieces of a sound of its own in real time and is listened to; every frame that
 comes back is compared with what that session sent. A tick that would begin a whole period late is
 skipped, so ticks skipped are ticks late.
 """
@@ -20,7 +20,16 @@ import numpy as np
 
 from engine import registry
 from engine.audio.pcm import Int16
-from engine.contract import Engine, EngineError, EngineSession, ReplyAudio, Settings, Sound
+from engine.contract import (
+    Closed,
+    Engine,
+    EngineError,
+    EngineSession,
+    Event,
+    ReplyAudio,
+    Settings,
+    Sound,
+)
 from server import logs
 from server.bench import machine
 
@@ -39,21 +48,23 @@ class Ear:
     def __init__(self, session: EngineSession, number: int) -> None:
         own = np.random.default_rng(number).integers(1, 1 << 15, PIECE)
         self.piece: Int16 = own.astype(np.int16)
-        self.hear, self._events = session.hear, session.events
+        self.hear = session.hear
         self._frame = self.piece.tobytes() * (FRAME // PIECE)
         self.came = self.wrong = 0
         self.times: list[float] = []
-        """When each frame was read."""
+        """When each frame came."""
+        self.over = asyncio.Event()
+        session.listen(self._take)
 
-    async def listen(self) -> None:
-        """Reads the session to its end."""
-        async for event in self._events():
-            if isinstance(event, ReplyAudio):
-                self.times.append(time.monotonic())
-                if not self.came % PIECE and event.pcm.tobytes() == self._frame:
-                    self.came += FRAME
-                elif event.pcm.any():
-                    self._compare(event.pcm[event.pcm != 0.0])
+    def _take(self, event: Event) -> None:
+        if isinstance(event, ReplyAudio):
+            self.times.append(time.monotonic())
+            if not self.came % PIECE and event.pcm.tobytes() == self._frame:
+                self.came += FRAME
+            elif event.pcm.any():
+                self._compare(event.pcm[event.pcm != 0.0])
+        elif isinstance(event, Closed):
+            self.over.set()
 
     def _compare(self, pcm: Sound) -> None:
         """Compares what a frame holds beside silence with what is to come next."""
@@ -79,7 +90,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     """CPU of the process, in seconds per second."""
     gap_p99: float
     gap_max: float
-    """Between two frames, as they are read."""
+    """Between two frames, as they come."""
     frames: int
     wrong: int
     missing: float
@@ -137,13 +148,13 @@ async def _bench(engine: Engine, sessions: int, seconds: float) -> Result:
     try:
         opened = await asyncio.gather(*(engine.open() for _ in range(sessions)))
         ears = [Ear(session, number) for number, session in enumerate(opened)]
-        listening = asyncio.gather(*(ear.listen() for ear in ears))
         for session in opened:
             session.order(Settings(id="first"))
         result = await _measure(engine, ears, seconds)
     finally:
         await engine.stop()
-    await listening
+    for ear in ears:
+        await ear.over.wait()
     return result
 
 

@@ -16,6 +16,7 @@ from cryptography import x509
 
 from engine import contract, registry
 from engine.contract import EngineError
+from engine.reading import read
 from server.doctor import network
 from server.doctor.finding import Finding, Level
 from server.tls import CertificateProblem, operators_context
@@ -191,7 +192,7 @@ async def _answer(engine: Engine) -> tuple[float, float]:
     began = time.monotonic()
     session.order(respond)
     first = made = 0.0
-    async for event in session.events():
+    async for event in read(session):
         if isinstance(event, contract.ReplyAudio):
             first = first or time.monotonic() - began
             made += len(event.pcm) / engine.info.output_rate

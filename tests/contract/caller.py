@@ -25,6 +25,7 @@ from engine.contract import (
     Settings,
     TurnDetection,
 )
+from engine.reading import read
 from tests.contract.cases import ECHO, Case, silence
 
 AnEvent = TypeVar("AnEvent")
@@ -49,7 +50,7 @@ class Caller:
         self._reader = asyncio.create_task(self._read())
 
     async def _read(self) -> None:
-        async for event in self.session.events():
+        async for event in read(self.session):
             async with self._news:
                 self.events.append(event)
                 self._news.notify_all()

@@ -30,6 +30,7 @@ from engine.contract import (
     Tool,
 )
 from engine.process import Process
+from engine.reading import read
 from engine.remote import wire
 from engine.remote.link import Link
 from engine.remote.proxy import RemoteEngine
@@ -44,7 +45,7 @@ from engine.simulated import Simulated
 
 class Session:
     def __init__(self, session):
-        self.order, self.events = session.order, session.events
+        self.order, self.listen = session.order, session.listen
         self.room = 32000
 
     def hear(self, pcm):
@@ -81,7 +82,7 @@ async def started(name: str = "simulated", **options: Any) -> AsyncIterator[Remo
 
 async def events_of(session: RemoteSession) -> list[Event]:
     async with asyncio.timeout(2.0):
-        return [event async for event in session.events()]
+        return [event async for event in read(session)]
 
 
 @pytest.mark.parametrize(

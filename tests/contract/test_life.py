@@ -30,6 +30,7 @@ from engine.contract import (
     Respond,
     SessionEnded,
 )
+from engine.reading import read
 from engine.remote.proxy import RemoteEngine
 from tests.contract.caller import Caller
 from tests.contract.cases import CASES, CLOCKED, ECHO, SIMULATED, UNCLOCKED, Case, on, tone
@@ -228,9 +229,9 @@ async def test_events_that_nobody_reads_end_the_session(border: str) -> None:
         with pytest.raises(SessionEnded) as ended:
             session.hear(second)
         assert ended.value.closed.reason == "engine_failed"
-        events = [event async for event in session.events()]
-        assert [event.code for event in events if isinstance(event, Fault)] == ["events_unread"]
-        assert isinstance(events[-1], Closed)
+        unread = [event async for event in read(session)]
+        assert [event.code for event in unread if isinstance(event, Fault)] == ["events_unread"]
+        assert isinstance(unread[-1], Closed)
         await Caller(await engine.open(), engine.info).close()
 
 

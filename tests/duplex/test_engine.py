@@ -36,6 +36,7 @@ from engine.contract import (
 from engine.duplex import session
 from engine.duplex.slots import Slots
 from engine.outbox import Outbox
+from engine.reading import read
 from tests.contract import test_by_itself, test_life, test_stream
 from tests.contract.caller import Caller
 from tests.contract.cases import Case
@@ -275,7 +276,7 @@ async def test_whoever_does_not_read_is_ended_and_whoever_floods_loses_its_own(
             await asyncio.sleep(TICK_MS / 1000)
         closed = await flooding.close()
         assert closed.heard == 1500 * room and closed.dropped >= 1400 * room
-        codes = [event.code async for event in unread.events() if isinstance(event, Fault)]
+        codes = [event.code async for event in read(unread) if isinstance(event, Fault)]
         assert codes == ["events_unread"]
         assert abs(frames(neighbour) - ticks(engine) - before) <= 2
         await neighbour.close()

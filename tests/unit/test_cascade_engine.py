@@ -32,6 +32,7 @@ from engine.contract import (
     TurnDetection,
     TurnEnded,
 )
+from engine.reading import read
 from tests.sounds import RECORDED_RATE as RATE
 from tests.sounds import error_rate, flite, hibari, librivox
 
@@ -71,7 +72,7 @@ async def converse(session: EngineSession, pcm: Samples) -> list[Event]:
     events: list[Event] = []
     played = 0
     async with asyncio.timeout(60):
-        async for event in session.events():
+        async for event in read(session):
             events.append(event)
             if isinstance(event, TurnEnded):
                 message = Message(role="user", parts=(Turn(turn=event.turn),))
@@ -124,7 +125,7 @@ async def test_noise_is_no_turn(engine: CascadeEngine) -> None:
     noise = np.random.default_rng(1).normal(0, 0.05, 3 * RATE).astype(np.float32)
     session.hear(noise)
     session.order(Close())
-    assert not [event async for event in session.events() if isinstance(event, Onset)]
+    assert not [event async for event in read(session) if isinstance(event, Onset)]
 
 
 async def test_places_are_bounded_and_come_back(engine: CascadeEngine) -> None:
@@ -133,7 +134,7 @@ async def test_places_are_bounded_and_come_back(engine: CascadeEngine) -> None:
         await engine.open()
     for session in sessions:
         session.order(Close())
-        assert [type(event) async for event in session.events()] == [Closed]
+        assert [type(event) async for event in read(session)] == [Closed]
     session = await engine.open()
     assert engine.figures() == {"sessions": 1.0}
     await session.close()

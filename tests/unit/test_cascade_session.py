@@ -46,6 +46,7 @@ from engine.contract import (
     TurnDropped,
     TurnEnded,
 )
+from engine.reading import read
 from engine.turns.machine import CHUNK
 from tests.unit.cascade_fakes import (
     RATE,
@@ -93,7 +94,7 @@ class Caller:
         self._reading = asyncio.create_task(self._read())
 
     async def _read(self) -> None:
-        async for event in self.session.events():
+        async for event in read(self.session):
             self.events.append(event)
 
     def order(self, *orders: Order) -> None:

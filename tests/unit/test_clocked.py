@@ -25,6 +25,7 @@ from engine.contract import (
 )
 from engine.duplex import loop
 from engine.duplex.options import Choices
+from engine.reading import read
 from engine.simulated import create
 from engine.simulated.clocked import Echoes
 from engine.simulated.options import parse
@@ -68,7 +69,7 @@ async def settled(engine: Engine) -> EngineSession:
 
 async def until_closed(session: EngineSession) -> list[Event]:
     async with asyncio.timeout(15.0):
-        return [event async for event in session.events()]
+        return [event async for event in read(session)]
 
 
 def test_each_slot_says_what_it_hears_and_a_word_where_sound_begins() -> None:

@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-DOOR = {f"engine.{name}" for name in ("contract", "registry", "audio", "clock", "process")}
+DOOR = {
+    f"engine.{name}" for name in ("contract", "registry", "reading", "audio", "clock", "process")
+}
 PAGE = ROOT / "engine/contract.py"
 """The contract is one page on purpose, however long: it is read whole."""
 LOCKS = [ROOT / "requirements" / name for name in ("runtime.txt", "dev.txt")]

@@ -23,7 +23,7 @@ from server.settings import Limits, ServerSettings
 from server.workers.pool import Pool
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping
+    from collections.abc import Callable, Mapping
 
     from engine.contract import Event, Order, Sound, State
 
@@ -65,8 +65,8 @@ class Slow:
         elif isinstance(order, Close):
             self._outbox.end(Closed(reason="closed", heard=0, dropped=0))
 
-    def events(self) -> AsyncIterator[Event]:
-        return self._outbox.read()
+    def listen(self, told: Callable[[Event], None]) -> None:
+        self._outbox.listen(told)
 
 
 async def test_a_session_that_waits_for_its_settings_takes_one_place() -> None:

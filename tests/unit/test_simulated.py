@@ -11,19 +11,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.contract import (
-    Closed,
     Context,
     EngineError,
     Event,
     Message,
-    ReplyEnded,
-    ReplyStarted,
     Respond,
     Samples,
     Text,
     Turn,
 )
-from engine.outbox import Outbox
 from engine.simulated.detector import Detector
 from engine.simulated.options import Options, parse
 from engine.simulated.planner import Planner, drafted
@@ -141,13 +137,3 @@ def test_a_draft_fits_only_its_turn_and_revision() -> None:
 def test_options_that_do_not_fit_are_refused_by_name(options: dict[str, Any], message: str) -> None:
     with pytest.raises(EngineError, match=message):
         parse(options)
-
-
-async def test_an_outbox_ends_each_open_reply_and_takes_no_more_than_its_bound() -> None:
-    outbox = Outbox(limit=1200)
-    assert outbox.put(ReplyStarted(reply="a"))
-    assert outbox.put(ReplyStarted(reply="b"))
-    assert not outbox.put(ReplyEnded(reply="a", reason="completed"))
-    outbox.end(Closed(reason="closed", heard=0, dropped=0))
-    kinds = [(type(event), getattr(event, "reply", "")) async for event in outbox.read()]
-    assert kinds[2:] == [(ReplyEnded, "a"), (ReplyEnded, "b"), (Closed, "")]
