@@ -20,7 +20,7 @@ SUBSCRIBERS = 8
 class Subscriber(Protocol):
     """Takes a session's events."""
 
-    def send(self, text: str) -> None:
+    def send(self, text: bytes) -> None:
         """Takes an event's JSON. Never blocks; one who cannot keep up closes itself."""
 
 
@@ -42,7 +42,7 @@ class Audience:
         """Whether nobody else may join."""
         return len(self._places) >= SUBSCRIBERS
 
-    def join(self, subscriber: Subscriber, place: Place, missed: Sequence[str] = ()) -> None:
+    def join(self, subscriber: Subscriber, place: Place, missed: Sequence[bytes] = ()) -> None:
         """Sends it what is heard at ``place`` from now on: the opening first, then ``missed``."""
         for event in self._adapter.opening(place):
             subscriber.send(encode(event))
@@ -64,18 +64,16 @@ class Audience:
 
     def tell(self, events: Sequence[Struct], only: Sequence[Subscriber] | None = None) -> None:
         """Sends each event, written once, to whoever hears it; with ``only``, to these alone."""
-        if not events:
-            return
-        hearers = tuple(self._places) if only is None else only
+        hearers = tuple(self._places if only is None else only)
         for event in events:
-            text = ""
+            text = b""
             for subscriber in hearers:
-                if self._adapter.hears(self.place(subscriber), event):
+                if self._adapter.hears(self._places.get(subscriber, "client"), event):
                     text = text or encode(event)
                     subscriber.send(text)
             if only is None and isinstance(event, ServerEvent) and self.missed.wants(event):
                 self._keep(event, text)
 
-    def _keep(self, event: ServerEvent, text: str) -> None:
+    def _keep(self, event: ServerEvent, text: bytes) -> None:
         if self._adapter.hears("client", event):
             self.missed.keep(event.event_id, text or encode(event))

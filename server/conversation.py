@@ -140,8 +140,9 @@ class Conversation:
         self._replace(item_id, content=(Content(kind=kind, text=so_far + text),))
 
     def sound(self, item_id: str, samples: int) -> None:
-        """Counts sound made for a reply's message."""
-        self._sound[item_id] = self._sound.get(item_id, 0) + samples
+        """Counts sound made for a reply's message, if it is one of these."""
+        if item_id in self._items:
+            self._sound[item_id] = self._sound.get(item_id, 0) + samples
 
     def duration(self, item_id: str) -> int:
         """Output samples made for a reply's message."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from engine import contract
-from engine.contract import Samples, Sound
+from engine.contract import Samples
 from server import happenings as happen
 from server.conversation import Content, Conversation, Item
 from server.happenings import Happening
@@ -41,19 +41,17 @@ class Listening:
         self._rate = rate
         self._items: dict[str, str] = {}
         self._lengths: dict[str, int] = {}
-        self._committed: set[str] = set()
+        self.committed: set[str] = set()
+        """Turns that the client committed, and that do not stand yet."""
         self._ended = 0
         self._heard = Heard(kept * rate)
+        self.hear = self._heard.push
+        """Takes the caller's sound."""
         self._places: dict[str, tuple[int, int]] = {}
         self._speaking = False
         self._cleared: str | None = None
         self.turn: str | None = None
         """The turn that has begun and does not stand yet."""
-
-    @property
-    def committing(self) -> bool:
-        """Whether a turn that the client committed does not stand yet."""
-        return bool(self._committed)
 
     @property
     def offered(self) -> int:
@@ -64,10 +62,6 @@ class Listening:
     def fresh(self) -> bool:
         """Whether there is sound behind the last turn."""
         return self.offered > self._ended
-
-    def hear(self, pcm: Sound) -> None:
-        """Takes the caller's sound."""
-        self._heard.push(pcm)
 
     def sound_of(self, item: str) -> Samples | None:
         """How a turn sounded, or None where it is not kept whole."""
@@ -99,7 +93,7 @@ class Listening:
             )
         turn = self.turn or new_id("turn")
         self._items.setdefault(turn, new_id("item"))
-        self._committed.add(turn)
+        self.committed.add(turn)
         return turn
 
     def idle(self, start: int) -> str:
@@ -147,14 +141,14 @@ class Listening:
         self._tell(happen.InputCommitted(item=item_id, previous=previous))
         self._tell(happen.ItemAdded(item=item, previous=previous))
         self._tell(happen.ItemDone(item=item, previous=previous))
-        found = event.turn not in self._committed
-        self._committed.discard(event.turn)
+        found = event.turn not in self.committed
+        self.committed.discard(event.turn)
         return found
 
     def drop(self, event: contract.TurnDropped) -> None:
         """Nothing was said in it."""
         known = self._items.pop(event.turn, None)
-        self._committed.discard(event.turn)
+        self.committed.discard(event.turn)
         self._close(event.turn)
         if known and event.turn != self._cleared:
             self._tell(happen.InputCleared())

@@ -13,7 +13,7 @@ from server.protocol.event import ServerEvent, run_of
 
 _HERE, _AWAY = (128, 256 * 1024), (1_024, 2 * 1024 * 1024)
 _SOUND_HERE, _SOUND_AWAY = (1_024, 1024 * 1024), (2_048, 8 * 1024 * 1024)
-"""Events, and characters of them, that are kept for a client that is there and one that is away;
+"""Events, and bytes of them, that are kept for a client that is there and one that is away;
 more where its sound comes in events."""
 
 
@@ -28,7 +28,7 @@ class Missed:
         self._sound = sound
         self._here, self._away = (_SOUND_HERE, _SOUND_AWAY) if sound else (_HERE, _AWAY)
         self._bounds = self._here
-        self._kept: deque[tuple[str, str]] = deque()
+        self._kept: deque[tuple[str, bytes]] = deque()
         self._size = 0
         self._left: str | None = None  # the last event before it was missed
 
@@ -41,13 +41,13 @@ class Missed:
         """Whether ``event`` is one to :meth:`keep`."""
         return self._sound or not event.carries_sound
 
-    def keep(self, event_id: str, text: str) -> None:
+    def keep(self, event_id: str, text: bytes) -> None:
         """Takes an event that the client is sent, or would be."""
         self._kept.append((event_id, text))
         self._size += len(text)
         self._trim()
 
-    def tell(self, after: str) -> list[str]:
+    def tell(self, after: str) -> list[bytes]:
         """The client is back, its last event was ``after``: what it is told, in order."""
         kept, left = self._kept, self._left
         if not (kept and run_of(after) == run_of(kept[-1][0])):

@@ -22,7 +22,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from server.overload import BusyReason
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from engine.contract import EndReason
 
@@ -193,8 +193,9 @@ class Metrics:
     def frame_late(self, seconds: float) -> None:
         self._late.observe(seconds)
 
-    def tasks(self, count: int) -> None:
-        self._tasks.set(count)
+    def tasks(self, count: Callable[[], int]) -> None:
+        """Has the loop's tasks counted whenever somebody looks."""
+        self._tasks.set_function(count)
 
     def engine(self, figures: Mapping[str, float]) -> None:
         """What the engine says of itself now."""

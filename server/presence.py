@@ -73,6 +73,7 @@ class Presence:
         self._tenure: Tenure | None = None
         self._client: Subscriber | None = None
         self._token = ""  # the newest connection's
+        self._shown = False  # whether that has shown a sign of life
         self._leg: Leg | None = None
         self._hearing: asyncio.Task[None] | None = None
         self._line: Line | None = None
@@ -89,14 +90,14 @@ class Presence:
         The connection before it is over. Whoever comes back is told what was missed, behind the
         last event it has (``after``).
         """
-        missed: list[str] = []
+        missed: list[bytes] = []
         if self._tenure is not None:
             self.let_go()
             missed = self._audience.missed.tell(after)
             self._record.resumed()
         self._tenure = asyncio.get_running_loop().create_future()
         self._client, self.lost_at = client, None
-        self._token = self._tokens.newest
+        self._token, self._shown = self._tokens.newest, False
         if client is not None:
             self._audience.join(client, "client", missed)
         return self._tenure
@@ -106,7 +107,7 @@ class Presence:
         self.worked = True
         if leg is not None:
             self._leg = leg
-            self._tokens.spend(self._token)
+            self._show()
             self._hearing = asyncio.create_task(self._hear(leg), name=f"hear {self._session.id}")
             self._hearing.add_done_callback(self._report)
         if isinstance(self._playout, Paced):
@@ -116,8 +117,8 @@ class Presence:
 
     def heard_of(self, sender: Subscriber) -> None:
         """An event came: if it is of the newest connection, that works."""
-        if sender is self._client:
-            self._tokens.spend(self._token)
+        if sender is self._client and not self._shown:
+            self._show()
 
     def wake(self) -> None:
         """Has the pacer look at what it carries of this session, if anything."""
@@ -147,6 +148,11 @@ class Presence:
             self._audience.leave(self._client)
             self._client = None
         self._audience.missed.leave()
+
+    def _show(self) -> None:
+        """The newest connection shows a sign of life."""
+        self._shown = True
+        self._tokens.spend(self._token)
 
     def _put_on_line(self, leg: Leg | None) -> None:
         assert isinstance(self._playout, Paced)

@@ -72,14 +72,21 @@ class Replies:
         conversation: where replies are written.
         tell: hears every happening, in order.
         rate: Hz, of the replies' sound.
+        live: their sound is told when it leaves, not here.
     """
 
     def __init__(
-        self, conversation: Conversation, tell: Callable[[Happening], None], rate: int
+        self,
+        conversation: Conversation,
+        tell: Callable[[Happening], None],
+        rate: int,
+        *,
+        live: bool,
     ) -> None:
         self._conversation = conversation
         self._tell = tell
         self._rate = rate
+        self._live = live
         self._open: dict[str, Reply] = {}
 
     def get(self, reply: str) -> Reply | None:
@@ -120,12 +127,12 @@ class Replies:
 
     def sound(self, reply: Reply, pcm: Sound) -> str:
         """More sound; returns the id of the message it belongs to."""
-        item = self._message(reply)
+        item = (reply.item or self._message(reply)).id
         reply.made += len(pcm)
-        if item.id in self._conversation:
-            self._conversation.sound(item.id, len(pcm))
-        self._tell(ReplyAudio(reply=reply.id, index=len(reply.outputs), item=item.id, pcm=pcm))
-        return item.id
+        self._conversation.sound(item, len(pcm))
+        if not self._live:
+            self._tell(ReplyAudio(reply.id, len(reply.outputs), item, pcm))
+        return item
 
     def call(self, reply: Reply, tool: ToolCall) -> None:
         """A tool call, whole: an output item of its own, unless the reply has called enough."""

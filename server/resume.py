@@ -88,7 +88,7 @@ class ResumeToken(ServerEvent, kw_only=True, tag_field="type", tag="parley.resum
     token: str
 
 
-def event_of(token: str) -> str:
+def event_of(token: str) -> bytes:
     """The event that tells ``token``."""
     return encode(ResumeToken(token=token))
 

@@ -39,8 +39,8 @@ from server.updates import Updates
 LOOK = 20_000_000
 """Nanoseconds between looks at what may be due, with an event every millisecond or so."""
 REPORT = 100_000_000
-"""Nanoseconds between reports to the engine of what was played, by which it knows its own echo; one
-with a clock knows it nearly, and is told a tenth as often."""
+"""Nanoseconds between reports to the engine of what was played, by which it knows its own echo. One
+with a clock knows it nearly, and yields by itself: then both are ten times as long."""
 
 
 class Session:
@@ -83,10 +83,11 @@ class Session:
         self._engine = engine
         self._tell = tell
         self._playout, self._live = playout, live
+        self._stream = playout if isinstance(playout, Streamed) else None
         self._cuts = info.tick is None  # A clocked engine listens as it speaks: it yields itself.
         kept = 0 if playout.paced else KEPT
         self._listening = Listening(self.conversation, tell, info.input_rate, kept)
-        self._speaking = Speaking(self.conversation, playout, tell, self._order, info)
+        self._speaking = Speaking(self.conversation, playout, tell, self._order, info, live=live)
         self._greeting = greeting
         self._now = self._began = self._reported = self._look_at = now
         self._updates = Updates(self._order, tell)
@@ -119,7 +120,7 @@ class Session:
     @property
     def waiting(self) -> bool:
         """Whether settings or a commit wait for an answer; what is asked next may depend on it."""
-        return self._updates.pending or self._listening.committing
+        return bool(self._updates.asked or self._listening.committed)
 
     def update(self, ref: str | None, settings: SessionSettings) -> None:
         """Asks for settings; ``SettingsApplied(ref)`` or ``SettingsRefused(ref)`` answers."""
@@ -193,12 +194,14 @@ class Session:
         if self.ended:
             return
         match event:
-            case contract.ReplyAudio() | contract.ReplyText() | contract.ToolCall():
-                self._speaking.more(event, self._now)
-                if isinstance(self._playout, Streamed) and isinstance(event, contract.ReplyAudio):
-                    self.on_taken(self._playout.pass_on(event.reply, event.pcm))
+            case contract.ReplyAudio():
+                self._speaking.sound(event.reply, event.pcm, self._now)
+                if self._stream is not None:
+                    self.on_taken(self._stream.pass_on(event.reply, event.pcm))
                 if self._activity == "speaking":
                     return
+            case contract.ReplyText() | contract.ToolCall():
+                self._speaking.more(event, self._now)
             case contract.Applied() | contract.Refused():
                 self._on_answer(event)
             case contract.Onset():
@@ -240,8 +243,8 @@ class Session:
             return
         if self._live:
             self._tell(happen.Sounded(taken.pcm, taken.reply, taken.end, taken.lost))
-        self._speaking.taken(taken, self._now)
         if taken.started or taken.stopped:
+            self._speaking.taken(taken, self._now)
             self._show()
 
     def tick(self, now: int) -> None:
@@ -249,7 +252,7 @@ class Session:
         self._now = now
         if self.ended or now < self._look_at:
             return
-        self._look_at = now + (LOOK if self._cuts else 3 * LOOK)
+        self._look_at = now + (LOOK if self._cuts else 10 * LOOK)
         if self._updates.overdue(now - self._began):
             self.update(None, self.settings)
         if now - self._reported >= (REPORT if self._cuts else 10 * REPORT):

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from msgspec.structs import replace
 
 from engine import contract
-from engine.contract import EngineInfo
+from engine.contract import EngineInfo, Sound
 from server import happenings as happen
 from server.conversation import Conversation, Item
 from server.happenings import Happening, Reason
@@ -33,6 +33,7 @@ class Speaking:
         tell: hears every happening, in order.
         order: gives the engine an order.
         info: the engine's facts.
+        live: what sounds is told when it leaves, not as it is made.
     """
 
     def __init__(
@@ -42,6 +43,8 @@ class Speaking:
         tell: Callable[[Happening], None],
         order: Callable[[contract.Order], None],
         info: EngineInfo,
+        *,
+        live: bool,
     ) -> None:
         self._conversation = conversation
         self._playout = playout
@@ -49,7 +52,7 @@ class Speaking:
         self._order = order
         self._rate = info.output_rate
         self._calls_tools = info.can.tools
-        self._replies = Replies(conversation, tell, info.output_rate)
+        self._replies = Replies(conversation, tell, info.output_rate, live=live)
         self._sounding: dict[str, str] = {}
         self._last_heard = ""
 
@@ -119,23 +122,28 @@ class Speaking:
             )
         )
 
-    def more(
-        self, event: contract.ReplyText | contract.ReplyAudio | contract.ToolCall, now: int
-    ) -> None:
+    def sound(self, reply_id: str, pcm: Sound, now: int) -> None:
+        """The engine made more of how a reply sounds; of one that has ended, nothing is wanted."""
+        reply = self._replies.get(reply_id)
+        if reply is None:
+            return
+        reply.touched = now
+        item = self._replies.sound(reply, pcm)
+        if self._sounding.get(reply_id) != item:
+            self._sounding[reply_id] = item
+            forget_oldest(self._sounding)
+        self._playout.push(reply_id, pcm, now)
+
+    def more(self, event: contract.ReplyText | contract.ToolCall, now: int) -> None:
         """The engine made more of a reply; of one that has ended, nothing is wanted."""
         reply = self._replies.get(event.reply)
         if reply is None:
             return
         reply.touched = now
-        match event:
-            case contract.ReplyAudio():
-                self._sounding[reply.id] = self._replies.sound(reply, event.pcm)
-                forget_oldest(self._sounding)
-                self._playout.push(reply.id, event.pcm, now)
-            case contract.ReplyText():
-                self._replies.say(reply, event.text, event.start, event.end)
-            case contract.ToolCall():
-                self._replies.call(reply, event)
+        if isinstance(event, contract.ReplyText):
+            self._replies.say(reply, event.text, event.start, event.end)
+        else:
+            self._replies.call(reply, event)
 
     def made(self, event: contract.ReplyEnded) -> None:
         """The engine has made all of a reply that it will."""

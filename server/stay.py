@@ -34,6 +34,8 @@ from server.transport.leg import Leg
 
 TICK = 0.05
 """Seconds between looks at the clock."""
+CLOCKED = 0.2
+"""The same where the engine has a clock: time passes at its ticks, too."""
 INBOX = 256
 """Client events that may wait for settings, or a commit, to be answered."""
 PATIENCE = 3_000_000_000
@@ -94,8 +96,11 @@ class Stay:
         self._inbox: deque[tuple[Raw, Subscriber]] = deque()
         self._asking: tuple[Subscriber, ...] = ()
         self._going_on: asyncio.Handle | None = None
-        self._roomy = asyncio.Event()
-        self._roomy.set()
+        self._caught_up = asyncio.Event()
+        self._caught_up.set()
+        self._paid = 0  # when (ns) the sound heard is paid for
+        self._rest = round((TICK if info.tick is None else CLOCKED) * 1e9)
+        self._look_at = 0
         self._settled: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._ended: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self._gone: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -156,7 +161,7 @@ class Stay:
 
     def receive(self, raw: Raw, sender: Subscriber) -> None:
         """Takes a client's event; only its sender is told what was wrong with it."""
-        self._active = time.monotonic_ns()
+        now = self._active = time.monotonic_ns()
         self._presence.heard_of(sender)
         if len(self._inbox) == INBOX:
             self._record.dropped_event()
@@ -164,12 +169,12 @@ class Stay:
             self.refuse(sender, RequestError("too_many_events", message))
             return
         self._inbox.append((raw, sender))
-        self._take_inbox()
+        self._take_inbox(now)
 
     @property
     def reads_on(self) -> bool:
         """Whether there is nothing to wait for (:meth:`wait_for_room`)."""
-        return self._roomy.is_set() and not self._debt()
+        return self._caught_up.is_set() and (not self._paid or self._debt() <= 0)
 
     async def wait_for_room(self) -> None:
         """Returns when all the sound that events brought was heard, or the session has ended.
@@ -177,8 +182,8 @@ class Stay:
         Reading no further event until then slows a client down to what the engine takes, and to
         the sound that its caller may send.
         """
-        await self._roomy.wait()
-        if debt := self._debt():
+        await self._caught_up.wait()
+        if (debt := self._debt()) > 0:
             await asyncio.wait({self._ended}, timeout=debt)
 
     @property
@@ -210,13 +215,15 @@ class Stay:
             await self.end(reason)
 
     def look(self, now: int) -> None:
-        """Lets time pass, every ``TICK`` seconds: what is due is done, and a time that is up ends.
+        """Lets time pass: what is due is done, and a time that is up ends.
 
         ``now`` is in nanoseconds of the monotonic clock.
         """
+        if now < self._look_at:
+            return
+        self._look_at = now + self._rest
         if self._going_on is None:
-            self._take_inbox()
-        self._debt()
+            self._take_inbox(now)
         if self._ended.done():
             return
         if self.session.ended:
@@ -238,7 +245,7 @@ class Stay:
         if self._ended.done():
             return
         self._ended.set_result(reason)
-        self._roomy.set()
+        self._caught_up.set()
         self._place.end()
         self._record.ended(reason)
         self._presence.let_go()
@@ -254,8 +261,8 @@ class Stay:
         try:
             self.session.tick(now)
             self.session.on_event(event)
-            if self._inbox:
-                self._take_inbox()
+            if self._inbox or self._adapter.input.behind:
+                self._take_inbox(now)
             self._presence.wake()
             if not isinstance(event, contract.ReplyAudio):
                 self._record.event(event)
@@ -268,50 +275,54 @@ class Stay:
             self._gone.set_result(None)
             self._fail(error)
 
-    def _take_inbox(self) -> None:
+    def _take_inbox(self, now: int) -> None:
         """Takes what clients sent, as far as that goes now, and goes on by itself where it can."""
         if self._going_on is not None:
             self._going_on.cancel()
             self._going_on = None
+        sound = self._adapter.input
         try:
-            caught_up = self._take()
+            self.session.tick(now)
+            if sound.behind:
+                sound.pump()
+            if self._inbox:
+                self._take(now)
         except Exception as error:
             self._fail(error)
             return
-        if caught_up:
-            self._roomy.set()
+        debt = self._place.heard(self.session.heard, now)
+        self._paid = 0 if self._leg or not debt else now + round(debt * 1e9)
+        if self.session.ended or not (sound.behind or self._inbox):
+            self._caught_up.set()
         else:
-            self._roomy.clear()
+            self._caught_up.clear()
             room = self.session.room
             if not self._inbox and room > TICK * self.session.info.input_rate:
                 # The engine takes more at once; others have their turn before.
-                self._going_on = asyncio.get_running_loop().call_soon(self._take_inbox)
+                self._going_on = asyncio.get_running_loop().call_soon(self._go_on)
         self._presence.wake()
 
-    def _take(self) -> bool:
-        """Takes clients' events in order, each after what it depends on was answered.
+    def _go_on(self) -> None:
+        self._take_inbox(time.monotonic_ns())
 
-        Returns whether all were taken, and all their sound was heard.
+    def _take(self, now: int) -> None:
+        """Takes clients' events in order, each after what it depends on was answered and all sound
+        before it was heard.
         """
-        session, now = self.session, time.monotonic_ns()
-        session.tick(now)
-        heard = self._roomy.is_set() or self._adapter.pump()
-        while self._inbox and heard and not session.ended:
+        session, inbox, sound = self.session, self._inbox, self._adapter.input
+        while inbox and not sound.behind and not session.ended:
             if not session.waiting:
                 self._answered = now
             elif now - self._answered < PATIENCE:
                 break
-            raw, sender = self._inbox.popleft()
+            raw, sender = inbox.popleft()
             self._asking = (sender,)
             if answers := self._adapter.receive(raw, self.audience.place(sender)):
                 self.audience.tell(answers, [sender])
-            heard = self._adapter.pump()
-        return self.session.ended or (heard and not self._inbox)
 
     def _debt(self) -> float:
-        """Seconds until the caller has paid for the sound heard; that of a call cannot wait."""
-        debt = self._place.heard(self.session.heard, time.monotonic_ns())
-        return 0.0 if self._leg else debt
+        """Seconds until the caller has paid for the sound heard."""
+        return (self._paid - time.monotonic_ns()) / 1e9
 
     def _tell(self, happening: Happening) -> None:
         """Renders a happening once and sends it to everybody; a refusal only to who asked.
@@ -319,7 +330,8 @@ class Stay:
         While an update waits for its answer no other event is taken, so the last sender asked.
         """
         if isinstance(happening, _SOUND):
-            self.audience.tell(self._adapter.render(happening))
+            if events := self._adapter.render(happening):
+                self.audience.tell(events)
             return
         self._record.happening(happening)
         match happening:

@@ -52,11 +52,13 @@ class Streamed:
             self._playing, self._finished = None, False
         if not reply:
             return Taken(pcm, silent=True, stopped=stopped)
-        started = None if reply in self._played else reply
         self._playing = reply
-        end = self._played[reply] = self._played.get(reply, 0) + len(pcm)
+        if reply in self._played:
+            end = self._played[reply] = self._played[reply] + len(pcm)
+            return Taken(pcm, reply=reply, end=end, stopped=stopped)
+        self._played[reply] = len(pcm)
         forget_oldest(self._played)
-        return Taken(pcm, reply=reply, end=end, started=started, stopped=stopped)
+        return Taken(pcm, reply=reply, end=len(pcm), started=reply, stopped=stopped)
 
 
 class HandedOver:

@@ -27,18 +27,14 @@ class Updates:
     ) -> None:
         self._order = order
         self._tell = tell
-        self._asked: dict[str, tuple[str | None, SessionSettings]] = {}
+        self.asked: dict[str, tuple[str | None, SessionSettings]] = {}
+        """Those that an answer is waited for."""
         self.answered = False
         """Whether any settings, ours or a client's, have been answered."""
 
-    @property
-    def pending(self) -> bool:
-        """Whether an answer is waited for."""
-        return bool(self._asked)
-
     def overdue(self, age: int) -> bool:
         """Whether a session of ``age`` ns has been asked for none, so that the defaults hold."""
-        return not self.answered and not self._asked and age >= SETTLE
+        return not self.answered and not self.asked and age >= SETTLE
 
     def ask(self, ref: str | None, settings: SessionSettings) -> None:
         """Asks for ``settings``; nobody is told the answer of an update without a ``ref``."""
@@ -53,14 +49,14 @@ class Updates:
             replies=settings.replies,
             real_time=settings.real_time,
         )
-        self._asked[order.id] = (ref, settings)
+        self.asked[order.id] = (ref, settings)
         self._order(order)
 
     def answer(
         self, event: contract.Applied | contract.Refused, apply: Callable[[SessionSettings], None]
     ) -> None:
         """The engine's answer; ``apply`` makes the settings hold before anybody is told."""
-        ref, settings = self._asked.pop(event.id)
+        ref, settings = self.asked.pop(event.id)
         self.answered = True
         if isinstance(event, contract.Applied):
             apply(settings)

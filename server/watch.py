@@ -22,6 +22,7 @@ log = structlog.get_logger(__name__)
 async def watch_loop(metrics: Metrics, overload: Overload) -> None:
     """Looks at the running loop until cancelled: counts what it sees, and has it judged."""
     loop = asyncio.get_running_loop()
+    metrics.tasks(lambda: len(asyncio.all_tasks(loop)))
     before = None
     while True:
         due = loop.time() + _PERIOD
@@ -30,7 +31,6 @@ async def watch_loop(metrics: Metrics, overload: Overload) -> None:
         late = max(0.0, now - due)
         overload.look(Look(now, time.thread_time(), late))
         metrics.lagged(late)
-        metrics.tasks(len(asyncio.all_tasks(loop)))
         busy = overload.busy
         metrics.busy(busy and busy.reason)
         if busy is None and before is not None:

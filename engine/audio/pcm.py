@@ -21,6 +21,7 @@ Int16 = npt.NDArray[np.int16]
 Int32 = npt.NDArray[np.int32]
 
 _STEP = np.float32(1 / 32768)
+_INT16 = np.dtype("<i2")
 
 
 def from_int16(pcm: Int16) -> Samples:
@@ -67,8 +68,9 @@ def from_pcm16(data: bytes | memoryview) -> Samples:
 
 def to_pcm16(sound: Sound) -> bytes:
     """16-bit little-endian samples."""
-    integers = sound if whole(sound) else to_int16(cast(Samples, sound))
-    return integers.astype("<i2", copy=False).tobytes()
+    if sound.dtype != _INT16:
+        sound = (sound if whole(sound) else to_int16(cast(Samples, sound))).astype(_INT16)
+    return sound.tobytes()
 
 
 def from_pcmu(data: bytes | memoryview) -> Samples:

@@ -95,7 +95,7 @@ _SOUNDS = tuple(
 
 def delta(dialect: Dialect) -> bytes:
     """The text of an event that brings a frame of sound."""
-    return event.encode(dialect.delta).encode()
+    return event.encode(dialect.delta)
 
 
 def masked(text: bytes) -> bytes:

@@ -195,7 +195,7 @@ async def _until_heard(caller: Caller, patience: float) -> None:
 class _Deaf:
     """A subscriber that wants no events."""
 
-    def send(self, text: str) -> None:
+    def send(self, text: bytes) -> None:
         pass
 
 

@@ -16,6 +16,7 @@ from engine.contract import EngineInfo
 from server.errors import ServiceError
 from server.happenings import Happening
 from server.playout import FRAME, Playout
+from server.protocol.sound import InputBuffer
 from server.protocol.wire import Raw
 from server.requests import RequestError, SessionSettings
 from server.settings import Names
@@ -46,14 +47,14 @@ class Terms(Struct, frozen=True, kw_only=True):
 class Adapter(Protocol):
     """Speaks one protocol for one session."""
 
+    input: InputBuffer
+    """The sound that events brought, on its way to the engine."""
+
     def opening(self, place: Place) -> Sequence[Struct]:
         """What a subscriber hears first."""
 
     def receive(self, raw: Raw, place: Place) -> Sequence[Struct]:
         """Acts on a client's event; returns what only its sender hears, such as an error."""
-
-    def pump(self) -> bool:
-        """Lets the engine hear sent sound that it had no room for; True once it heard all."""
 
     def render(self, happening: Happening) -> Sequence[Struct]:
         """What is heard of ``happening``, in order."""

@@ -12,18 +12,14 @@ from msgspec import Raw, Struct, field
 
 _DIGITS = 8
 _run = secrets.token_hex(4)
-_numbers = itertools.count(1)
-
-
-def _event_id() -> str:
-    return f"event_{_run}{next(_numbers):0{_DIGITS}x}"
+_ids = (f"event_{_run}{number:0{_DIGITS}x}" for number in itertools.count(1))
 
 
 class ServerEvent(Struct, kw_only=True):
     """Base of all; ``event_id`` never comes twice from a process, and hardly from two."""
 
     carries_sound: ClassVar[bool] = False
-    event_id: str = field(default_factory=_event_id)
+    event_id: str = field(default_factory=_ids.__next__)
 
 
 def run_of(event_id: str) -> str:
@@ -38,6 +34,6 @@ def base64(sound: bytes) -> Raw:
     return Raw(b'"%b"' % pybase64.b64encode(sound))
 
 
-def encode(event: Struct) -> str:
-    """The event as one JSON text."""
-    return msgspec.json.encode(event).decode()
+def encode(event: Struct) -> bytes:
+    """The event as one JSON text, in UTF-8."""
+    return msgspec.json.encode(event)

@@ -38,34 +38,14 @@ _TO: dict[str, Callable[[Samples], bytes]] = {
 }
 
 
-class InputDecoder:
-    """Bytes of one coding to samples at the engine's ``rate`` (Hz)."""
-
-    def __init__(self, coding: Coding, rate: int) -> None:
-        self._decode = _FROM[coding.law]
-        self._resampler = Resampler(coding.rate, rate)
-        self._width = _WIDTH[coding.law]
-        self._plain = coding == Coding("pcm", rate)
-        self._rate, self._source = rate, coding.rate
-
-    def check(self, data: bytes) -> None:
-        """Lets whole samples pass.
-
-        Raises:
-            ValueError: ``data`` ends within one.
-        """
-        if len(data) % self._width:
-            raise ValueError(f"audio: expected whole samples, got {len(data)} bytes")
-
-    def length(self, samples: int) -> int:
-        """Bytes that make at most ``samples``."""
-        return samples * self._source // self._rate * self._width
-
-    def push(self, data: bytes | memoryview) -> Sound:
-        """The sound that ``data``, whole samples, completes."""
-        if self._plain:
-            return np.frombuffer(data, "<i2")
-        return self._resampler.push(self._decode(data))
+def input_decoder(coding: Coding, rate: int) -> Callable[[bytes | memoryview], Sound]:
+    """Decodes whole samples of ``coding``: each time the sound, at ``rate`` Hz, that they
+    complete.
+    """
+    if coding == Coding("pcm", rate):
+        return lambda data: np.frombuffer(data, "<i2")
+    decode, resampler = _FROM[coding.law], Resampler(coding.rate, rate)
+    return lambda data: resampler.push(decode(data))
 
 
 class OutputEncoder:
@@ -105,7 +85,11 @@ class InputBuffer:
     def __init__(self, session: _Hearing, coding: Coding, rate: int) -> None:
         self._session = session
         self._rate = rate
-        self._unheard = memoryview(b"")
+        self._step = int(_AT_ONCE * rate)
+        self._room = 0  # when it was heard last; there may be more now
+        self._unheard: bytes | memoryview = b""
+        self.behind = False
+        """Whether sound waits to be heard."""
         self.coding = coding
 
     @property
@@ -119,7 +103,8 @@ class InputBuffer:
     @coding.setter
     def coding(self, coding: Coding) -> None:
         self._coding = coding
-        self._decoder = InputDecoder(coding, self._rate)
+        self._width = _WIDTH[coding.law]
+        self._decode = input_decoder(coding, self._rate)
 
     def append(self, data: bytes) -> None:
         """Takes more sound.
@@ -127,21 +112,25 @@ class InputBuffer:
         Raises:
             ValueError: ``data`` ends within a sample; nothing was taken.
         """
-        self._decoder.check(data)
-        self._unheard = memoryview(bytes(self._unheard) + data if self._unheard else data)
+        if len(data) % self._width:
+            raise ValueError(f"audio: expected whole samples, got {len(data)} bytes")
+        self._unheard = bytes(self._unheard) + data if self.behind else data
         self.pump()
 
     def clear(self) -> None:
         """Forgets what was not heard yet."""
-        self._unheard = self._unheard[:0]
+        self._unheard, self.behind = b"", False
         self.coding = self._coding
 
     def pump(self) -> bool:
         """Lets the engine hear what it has room for, a step of it; True once it heard all."""
-        if self._unheard:
-            room = min(self._session.room, int(_AT_ONCE * self._rate))
-            step = self._decoder.length(room)
-            piece, self._unheard = self._unheard[:step], self._unheard[step:]
-            if piece:
-                self._session.hear(self._decoder.push(piece))
-        return not self._unheard
+        piece, self._unheard = self._unheard, b""
+        samples = -(-len(piece) // self._width * self._rate // self._coding.rate)
+        if samples > min(self._room, self._step):
+            room = min(self._session.room, self._step)
+            fits = room * self._coding.rate // self._rate * self._width
+            piece, self._unheard = piece[:fits], memoryview(piece)[fits:]
+        if piece:
+            self._room = self._session.hear(self._decode(piece))
+        self.behind = len(self._unheard) > 0
+        return not self.behind

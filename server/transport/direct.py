@@ -54,19 +54,24 @@ class DirectSocket(web.WebSocketResponse[Literal[False]]):
         )
         self._most = most
         self._transport: asyncio.Transport | None = None
-        self._untaken = 0  # messages that were read, and not yet taken care of
+        self.untaken = 0
+        """Messages that were read, and not yet taken care of."""
         self._in_hand = False
         self.take: Callable[[bytes], bool] | None = None
         """Takes a text at once, or says that it does not (False); it must not raise. None: all wait
         to be received."""
 
-    def send_now(self, text: str) -> bool:
+    async def send_text(self, text: bytes) -> None:
+        """Sends a text, in UTF-8, once the client is not too far behind."""
+        await self.send_frame(text, WSMsgType.TEXT)
+
+    def send_now(self, text: bytes) -> bool:
         """Writes a text, unless the client is behind with what was written before (False)."""
         transport = self._transport
         if transport is None or transport.get_write_buffer_size():
             return False
         if not transport.is_closing():
-            transport.write(_framed(text.encode()))
+            transport.write(_head(len(text)) + text)
         return True
 
     async def receive(self, timeout: float | None = None) -> WSMessageNoDecodeText:  # noqa: ASYNC109 - the base's
@@ -74,19 +79,11 @@ class DirectSocket(web.WebSocketResponse[Literal[False]]):
 
         So no text overtakes another that is still being taken care of.
         """
-        self._untaken -= self._in_hand
+        self.untaken -= self._in_hand
         self._in_hand = False
         message = await super().receive(timeout)
         self._in_hand = message.type in _MESSAGES
         return message
-
-    def offer(self, message: Message) -> bool:
-        """Has a message taken at once; False: it waits to be received."""
-        take = None if self._untaken else self.take
-        if take is not None and message.type is WSMsgType.TEXT and take(message.data):
-            return True
-        self._untaken += message.type in _MESSAGES
-        return False
 
     def read_rest(self) -> None:
         """Takes what came before the connection was lost: a goodbye may be in it."""
@@ -107,26 +104,28 @@ class DirectSocket(web.WebSocketResponse[Literal[False]]):
 
 
 class _Queue(WebSocketDataQueue):
-    """What waits to be received."""
+    """What is taken at once, or waits to be received."""
 
     def __init__(self, socket: DirectSocket, protocol: web.RequestHandler) -> None:
         super().__init__(protocol, _READ_AHEAD, loop=protocol._loop)
         self._socket = socket
 
     def feed_data(self, data: Message, size: int) -> None:
-        if not self._socket.offer(data):
-            super().feed_data(data, size)
+        socket, kind = self._socket, data.type
+        if socket.take and not socket.untaken and kind is WSMsgType.TEXT and socket.take(data.data):
+            return
+        socket.untaken += kind in _MESSAGES
+        super().feed_data(data, size)
 
     def feed_eof(self) -> None:
         self._socket.read_rest()
         super().feed_eof()
 
 
-def _framed(text: bytes) -> bytes:
-    """A server's frame (RFC 6455, section 5.2)."""
-    size = len(text)
+def _head(size: int) -> bytes:
+    """What stands before a text of ``size`` bytes in a server's frame (RFC 6455, section 5.2)."""
     if size < 126:
-        return _SHORT.pack(_TEXT, size) + text
+        return _SHORT.pack(_TEXT, size)
     if size < 1 << 16:
-        return _LONG.pack(_TEXT, 126, size) + text
-    return _LONGEST.pack(_TEXT, 127, size) + text
+        return _LONG.pack(_TEXT, 126, size)
+    return _LONGEST.pack(_TEXT, 127, size)

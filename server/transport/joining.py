@@ -24,7 +24,7 @@ async def come_back(
     request: web.Request,
     manager: Manager,
     metrics: Metrics,
-    told: Callable[[ServiceError], str],
+    told: Callable[[ServiceError], bytes],
     *,
     live: bool,
 ) -> DirectSocket:

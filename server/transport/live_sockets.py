@@ -96,7 +96,7 @@ class LiveSockets:
                 message = await ws.receive(timeout=START)
             except TimeoutError:
                 error = RequestError("session_not_started", f"Expected session.start in {START} s.")
-                await ws.send_str(_told(error))
+                await ws.send_text(_told(error))
                 return None
             if message.type not in (WSMsgType.TEXT, WSMsgType.BINARY):
                 return None
@@ -109,7 +109,7 @@ class LiveSockets:
                 return await self._start(client.event_of(fields), ticket, caller)
             except (RequestError, ServiceError) as error:
                 refusal = _told(error, event_id)
-            await ws.send_str(refusal)
+            await ws.send_text(refusal)
         return None
 
     async def _start(self, event: client.ClientEvent, ticket: Ticket, caller: Caller) -> Stay:
@@ -148,5 +148,5 @@ def live_session(manager: Manager, request: web.Request) -> Stay:
     return stay
 
 
-def _told(error: ServiceError | RequestError, event_id: str | None = None) -> str:
+def _told(error: ServiceError | RequestError, event_id: str | None = None) -> bytes:
     return encode(events.refusal(error, event_id))

@@ -64,14 +64,14 @@ class SocketSubscriber:
     def __init__(self, ws: DirectSocket, metrics: Metrics) -> None:
         self._ws = ws
         self._metrics = metrics
-        self._queue: deque[str] = deque()
+        self._queue: deque[bytes] = deque()
         self._bytes = 0
         self._changed = asyncio.Event()
         self._finished = False
         self.overrun = asyncio.Event()
         """Set when the client did not read; nothing more is sent then."""
 
-    def send(self, text: str) -> None:
+    def send(self, text: bytes) -> None:
         """Sends an event. Never blocks."""
         if not self._queue and self._ws.send_now(text):
             return
@@ -98,7 +98,7 @@ class SocketSubscriber:
                 while self._queue:
                     text = self._queue.popleft()
                     self._bytes -= len(text)
-                    await self._ws.send_str(text)
+                    await self._ws.send_text(text)
                 if self._finished:
                     return
                 self._changed.clear()
@@ -120,9 +120,7 @@ class SocketReader:
         One client gets half of the loop's time at most: thousands of events may come at once.
         """
         now = time.monotonic()
-        if self._free_at - now > _HELD or len(text) > MAX_EVENT:
-            return False
-        if not self._stay.reads_on:
+        if self._free_at - now > _HELD or len(text) > MAX_EVENT or not self._stay.reads_on:
             return False
         self._stay.receive(text, self._subscriber)
         self._free_at = max(self._free_at, now) + 2 * (time.monotonic() - now)
@@ -230,14 +228,14 @@ async def upgrade(request: web.Request, token: str = "") -> DirectSocket:
         ws.headers[HEADER] = token
     await ws.prepare(request)
     if token and returning.tells(request):
-        await ws.send_str(event_of(token))
+        await ws.send_text(event_of(token))
     transport = request.transport
     if transport is not None:
         keep_alive(transport.get_extra_info("socket"))
     return ws
 
 
-async def refuse(ws: DirectSocket, text: str, error: ServiceError) -> None:
+async def refuse(ws: DirectSocket, text: bytes, error: ServiceError) -> None:
     """Sends ``text``, an event that tells of ``error``, and closes.
 
     Browsers are not shown the status of a refused upgrade; an event they can read. Clients try
@@ -245,5 +243,5 @@ async def refuse(ws: DirectSocket, text: str, error: ServiceError) -> None:
     """
     busy = error.type == "server_error"
     code = WSCloseCode.TRY_AGAIN_LATER if busy else WSCloseCode.POLICY_VIOLATION
-    await ws.send_str(text)
+    await ws.send_text(text)
     await ws.close(code=code, message=error.code.encode())

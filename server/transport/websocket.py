@@ -87,5 +87,5 @@ def realtime_call(manager: Manager, call_id: str, caller: Caller) -> Stay:
     return stay
 
 
-def _told(error: ServiceError) -> str:
+def _told(error: ServiceError) -> bytes:
     return encode(refusal(error))

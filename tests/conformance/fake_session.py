@@ -52,7 +52,7 @@ class FakeSession:
         self.sounds: dict[str, Samples] = {}
         self.tell = tell
         self.items = Items(self.conversation, tell, lambda: None, info)
-        self.replies = Replies(self.conversation, tell, info.output_rate)
+        self.replies = Replies(self.conversation, tell, info.output_rate, live=False)
         self._ms = 0
 
     def hear(self, sound: Sound) -> int:

@@ -83,7 +83,7 @@ class StrictClient:
         self._done: set[str] = set()
         self._transcriptions: dict[str, _Transcription] = {}
 
-    def see(self, text: str) -> dict[str, Any]:
+    def see(self, text: str | bytes) -> dict[str, Any]:
         """Takes the next event off the wire."""
         assert len(text) < LARGEST
         event: dict[str, Any] = json.loads(text)

@@ -56,7 +56,7 @@ class Hearer:
         self.leg = leg
         self.events: list[dict[str, Any]] = []
 
-    def send(self, text: str) -> None:
+    def send(self, text: bytes) -> None:
         """Takes an event: the package knows it to the last field, and nothing follows the end."""
         assert "session.closed" not in self.types, "an event behind the last"
         event: dict[str, Any] = json.loads(text)
@@ -102,7 +102,7 @@ class Bench:
     def send(self, raw: Raw | dict[str, Any], place: Place = "client") -> list[dict[str, Any]]:
         """Sends an event; returns the answers, which go to its sender alone."""
         hearer = self.client if place == "client" else self.sideband
-        while not self.adapter.pump():
+        while not self.adapter.input.pump():
             pass
         text = json.dumps(raw) if isinstance(raw, dict) else raw
         answers = list(self.adapter.receive(text, place))

@@ -279,6 +279,7 @@ async def test_a_client_that_never_starts_is_let_go(monkeypatch: pytest.MonkeyPa
         async with unstarted(at(now)) as caller:
             assert (await caller.event("error"))["error"]["code"] == "session_not_started"
             assert await asyncio.wait_for(caller.closed, 15) == 1008
+        monkeypatch.undo()
         async with unstarted(at(now)) as caller:
             for _ in range(live_sockets.STARTS):
                 await caller.refused("session.start", session={})

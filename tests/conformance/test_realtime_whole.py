@@ -74,7 +74,7 @@ class Hearer:
         self.strict = StrictClient(paced=paced)
         self.updates: set[str] = set()
 
-    def send(self, text: str) -> None:
+    def send(self, text: bytes) -> None:
         self.strict.see(text)
 
     @property

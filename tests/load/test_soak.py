@@ -142,7 +142,7 @@ def soaked(server: Server, callers: int, tell: Tell) -> float:
 def settled(server: Server) -> None:
     """Returns when everybody has gone."""
     until(lambda: server.metric("parley_sessions_active") == 0, GONE)
-    time.sleep(0.5)  # the figure of tasks is taken every tenth of a second
+    time.sleep(0.5)
 
 
 @pytest.mark.timeout(180)

@@ -44,7 +44,7 @@ class Call:
     async def passes(self, word: str) -> None:
         """Sound and an event each way, from now on."""
         heard = self.peer.stats()["packets_in"]
-        self.peer.events.send(json.dumps({"type": word}))
+        self.peer.events.send(json.dumps({"type": word}).encode())
         began = time.monotonic()
         while word not in str(self.at_caller) or self.peer.stats()["packets_in"] < heard + 10:
             assert time.monotonic() - began < WITHIN, f"{word}: nothing passes"

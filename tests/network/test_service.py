@@ -97,7 +97,7 @@ async def test_a_client_that_does_not_read_is_closed_and_holds_nobody_up(
         stay = next(iter(now.manager._stays.values()))
         subscriber = next(iter(stay.audience._places))
         for _ in range(20):
-            subscriber.send("x" * 1_000_000)
+            subscriber.send(b"x" * 1_000_000)
         assert await closed(ws) == 1008
         await gone(now.manager)
         assert now.metrics.value("parley_slow_subscribers_total") == 1

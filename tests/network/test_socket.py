@@ -134,7 +134,7 @@ async def test_a_goodbye_is_heard_although_the_connection_is_reset_behind_it() -
         (subscriber,) = stay.audience._places
         client.send(frame(appending(8)) + GOODBYE)
         reset(client)
-        subscriber.send("an event")
+        subscriber.send(b"an event")
         async with asyncio.timeout(15):
             assert await stay.ended() == "hangup"
         assert stay.session.heard > 0

@@ -86,7 +86,7 @@ async def call(
     parsed = parse_offer(await offer(caller))
 
     def refuse(error: ServiceError) -> None:
-        peer.events.send(json.dumps({"type": "error"} | error.body()))
+        peer.events.send(json.dumps({"type": "error"} | error.body()).encode())
 
     peer = Peer(parsed, port, coding, RATE, setup_timeout, at_peer.append, refuse)
     now = Call(peer, caller, channel, at_peer)
@@ -110,7 +110,7 @@ async def call(
 
 async def test_sound_and_events_pass_both_ways() -> None:
     async with call() as now:
-        now.peer.events.send("before it opened")
+        now.peer.events.send(b"before it opened")
         assert await now.peer.connected()
         await until(lambda: now.channel.readyState == "open")
         now.channel.send("from the caller")
@@ -160,7 +160,7 @@ async def test_reports_tell_the_caller_what_was_sent_and_us_what_was_lost(
 async def test_a_channel_agreed_beforehand_needs_no_announcement() -> None:
     async with call(dcid=4) as now:
         assert await now.peer.connected()
-        now.peer.events.send("hello")
+        now.peer.events.send(b"hello")
         await until(lambda: now.at_caller == ["hello"])
         now.channel.send("hello too")
         await until(lambda: now.at_peer == ["hello too"])
@@ -250,8 +250,8 @@ async def test_of_several_offered_tracks_the_first_alone_is_heard() -> None:
 async def test_an_event_longer_than_the_caller_takes_is_left_out_and_told() -> None:
     async with call() as now:
         assert await now.peer.connected()
-        now.peer.events.send(json.dumps({"type": "long.event", "text": "x" * 300_000}))
-        now.peer.events.send("short")
+        now.peer.events.send(json.dumps({"type": "long.event", "text": "x" * 300_000}).encode())
+        now.peer.events.send(b"short")
         await until(lambda: len(now.at_caller) == 2)
         told, short = now.at_caller
         assert json.loads(told)["error"]["code"] == "event_too_large"

@@ -35,9 +35,9 @@ class Hearer:
     """Keeps what it is sent."""
 
     def __init__(self) -> None:
-        self.texts: list[str] = []
+        self.texts: list[bytes] = []
 
-    def send(self, text: str) -> None:
+    def send(self, text: bytes) -> None:
         self.texts.append(text)
 
     @property

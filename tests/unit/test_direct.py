@@ -55,7 +55,7 @@ async def test_a_text_of_any_length_is_framed(size: int) -> None:
     async def handle(request: web.Request) -> DirectSocket:
         ws = DirectSocket((), most=1 << 20, timeout=2)
         await ws.prepare(request)
-        assert ws.send_now("x" * size)
+        assert ws.send_now(b"x" * size)
         await ws.receive()
         return ws
 

@@ -117,7 +117,8 @@ def test_silence_that_was_not_sent_in_time_moves_the_line_all_the_same(
 ) -> None:
     line = OutputTimeline(RATE)
     line.advance(sent, None, 0)
-    assert line.skip(lost) == line.ms == ms(sent + lost)
+    line.skip(lost)
+    assert line.ms == ms(sent + lost)
 
 
 def test_words_without_sound_come_at_the_end_of_their_reply() -> None:

@@ -17,10 +17,10 @@ class Sound(ServerEvent, kw_only=True):
     carries_sound = True
 
 
-def send(missed: Missed, event: ServerEvent) -> str:
+def send(missed: Missed, event: ServerEvent) -> bytes:
     if missed.wants(event):
-        missed.keep(event.event_id, event.event_id)
-    return event.event_id
+        missed.keep(event.event_id, event.event_id.encode())
+    return event.event_id.encode()
 
 
 @given(st.integers(0, 30), st.integers(0, 30), st.integers(0, 30))
@@ -31,7 +31,7 @@ def test_whoever_names_its_last_event_is_told_all_behind_it_once(
     before = [send(missed, Word()) for _ in range(arrived + lost)]
     missed.leave()
     after = [send(missed, Word()) for _ in range(away)]
-    last = before[arrived - 1] if arrived else Word().event_id[:-8] + 8 * "0"
+    last = before[arrived - 1].decode() if arrived else Word().event_id[:-8] + 8 * "0"
     assert missed.tell(last) == before[arrived:] + after
     missed.leave()
     assert missed.tell("") == []
@@ -73,5 +73,5 @@ def test_however_long_it_is_away_what_is_kept_is_bounded_and_the_newest() -> Non
     missed.leave()
     for _ in range(20):
         event = Sound()
-        missed.keep(event.event_id, 2**20 * "x")
+        missed.keep(event.event_id, 2**20 * b"x")
     assert len(missed.tell("")) == 8

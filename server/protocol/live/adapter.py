@@ -76,7 +76,7 @@ class LiveAdapter:
         self._start_id = event_id
         self._leg = leg
         self._channel = DataChannel() if shown.client is UNSET else shown.client.data_channel
-        self._input = InputBuffer(session, coding, info.input_rate)
+        self.input = InputBuffer(session, coding, info.input_rate)
         self._encoder = OutputEncoder(coding, info.output_rate)
         self._reflected_in = OutputEncoder(_REFLECTED, info.input_rate)
         self._reflected_out = OutputEncoder(_REFLECTED, info.output_rate)
@@ -126,10 +126,6 @@ class LiveAdapter:
         except RequestError as error:
             return [events.refusal(error, event_id)]
 
-    def pump(self) -> bool:
-        """See ``Adapter``."""
-        return self._input.pump()
-
     def _check_allowed(self, kind: object, place: Place) -> None:
         if place == "sideband" and kind == "session.input_audio.append":
             raise RequestError("permission_denied", "A sideband appends no sound.", "type")
@@ -166,7 +162,7 @@ class LiveAdapter:
             message = "The sound of a call comes on its track."
             raise RequestError("invalid_event", message, "type")
         try:
-            self._input.append(audio)
+            self.input.append(audio)
         except ValueError:
             raise RequestError(
                 "invalid_audio",
@@ -199,8 +195,6 @@ class LiveAdapter:
         match happening:
             case happen.Sounded():
                 return self._sounded(happening)
-            case happen.ReplyAudio():
-                pass  # It is told once it leaves.
             case happen.Heard():
                 self._said.hear(len(happening.pcm), self._spoken.ms)
                 if self._watched:
@@ -231,7 +225,9 @@ class LiveAdapter:
     def _sounded(self, sounded: happen.Sounded) -> list[Struct]:
         """The next sound of the stream, the words that it speaks, and what it comes to."""
         rendered: list[Struct] = []
-        start = self._spoken.skip(sounded.lost)
+        if sounded.lost:
+            self._spoken.skip(sounded.lost)
+        start = self._spoken.ms if self._watched else 0
         begun = self._spoken.advance(len(sounded.pcm), sounded.reply, sounded.end)
         end = self._spoken.ms
         if not self._leg:
@@ -240,7 +236,8 @@ class LiveAdapter:
         if self._watched:
             audio = base64(self._reflected_out.push(sounded.pcm))
             rendered.append(events.ReflectedOutput(delta=audio, start_ms=start, end_ms=end))
-        rendered.extend(map(events.spoken, begun))
+        if begun:
+            rendered.extend(map(events.spoken, begun))
         if (seconds := end // 1000) >= self._reported + USAGE:
             self._reported = seconds
             rendered.append(events.SessionUsageUpdated(usage=events.Usage(seconds)))

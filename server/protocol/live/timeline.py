@@ -49,17 +49,16 @@ class OutputTimeline:
     @property
     def ms(self) -> int:
         """How far the stream has come."""
-        return self._ms(self._position)
+        return self._position * 1000 // self._rate
 
     def say(self, reply: str, text: str, start: int, end: int) -> None:
         """``text`` will be spoken by the samples ``start`` to ``end`` of ``reply``."""
         self._words.setdefault(reply, deque()).append((text, start, end))
         forget_oldest(self._words)  # Of one that fails before it sounds, no end is told.
 
-    def skip(self, samples: int) -> int:
-        """``samples`` of silence were not sent in time; returns where, in ms, the next one goes."""
+    def skip(self, samples: int) -> None:
+        """``samples`` of silence were not sent in time."""
         self._position += samples
-        return self.ms
 
     def advance(self, samples: int, reply: str | None, end: int) -> list[Words]:
         """``samples`` more have left, the last of them being sample ``end`` of ``reply``.
@@ -67,10 +66,10 @@ class OutputTimeline:
         Returns the words whose sound has begun.
         """
         self._position += samples
-        if reply is None or reply not in self._words:
-            return []
-        waiting, first = self._words[reply], self._position - end
         begun: list[Words] = []
+        if reply not in self._words:
+            return begun
+        waiting, first = self._words[reply], self._position - end
         while waiting and waiting[0][1] < max(end, 1):
             text, start, stop = waiting.popleft()
             text = self._prose.next(reply, text)
@@ -115,8 +114,9 @@ class InputTimeline:
         """``samples`` more were heard, the last of them by ``now``, in ms of the session."""
         allowed = PAUSE if self._position else 0
         self._position += samples
-        if (behind := now - self.ms) > allowed:
-            self._paused += behind
+        here = self._position * 1000 // self._rate + self._paused
+        if now - here > allowed:
+            self._paused += now - here
 
     def begin(self, item: str, at_ms: int) -> None:
         """The caller begins to say ``item``, at ``at_ms`` of the sound that was heard."""

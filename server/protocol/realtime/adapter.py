@@ -93,7 +93,7 @@ class RealtimeAdapter:
         self._conversation = f"conv_{session.id.removeprefix('sess_')}"
         self._updates: dict[str, tuple[str | None, SessionObject]] = {}
         self._asked = 0
-        self._input = InputBuffer(session, shown.audio.input.format.coding, session.info.input_rate)
+        self.input = InputBuffer(session, shown.audio.input.format.coding, session.info.input_rate)
         self._open: dict[str, OpenResponse] = {}
         self._format: Format | None = None
         self._voice_names: dict[str, str] = {}
@@ -125,10 +125,6 @@ class RealtimeAdapter:
         except RequestError as error:
             return [events.refusal(error, event_id)]
 
-    def pump(self) -> bool:
-        """See ``Adapter``."""
-        return self._input.pump()
-
     def hears(self, place: Place, event: Struct) -> bool:
         """See ``Adapter``: everybody hears everything."""
         return True
@@ -158,7 +154,7 @@ class RealtimeAdapter:
             case client.InputAudioBufferCommit():
                 session.commit()
             case client.InputAudioBufferClear():
-                self._input.clear()
+                self.input.clear()
                 session.clear_input()
             case client.OutputAudioBufferClear():
                 self._clear_output()
@@ -182,7 +178,7 @@ class RealtimeAdapter:
                 "invalid_value", "Invalid 'type': the sound of a call comes on its track.", "type"
             )
         try:
-            self._input.append(audio)
+            self.input.append(audio)
         except ValueError:
             raise RequestError(
                 "invalid_value",
@@ -268,8 +264,8 @@ class RealtimeAdapter:
 
     def _follow_format(self) -> None:
         """A client sends its new format at once: it need not wait for its update to hold."""
-        if (wanted := self._newest().audio.input.format.coding) != self._input.coding:
-            self._input.coding = wanted
+        if (wanted := self._newest().audio.input.format.coding) != self.input.coding:
+            self.input.coding = wanted
 
     # Happenings ---------------------------------------------------------------------------------
 

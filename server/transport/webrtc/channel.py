@@ -60,7 +60,7 @@ class EventChannel:
         self._refused = refused
         self._closed = closed
         self._channel: RTCDataChannel | None = None
-        self._waiting: deque[str] = deque()
+        self._waiting: deque[bytes] = deque()
 
     @property
     def is_open(self) -> bool:
@@ -89,7 +89,7 @@ class EventChannel:
         else:
             channel.on("open", on_open)
 
-    def send(self, text: str) -> None:
+    def send(self, text: bytes) -> None:
         """Sends an event, now or when the channel opens. Never blocks."""
         if self.is_open:
             self._put(text)
@@ -107,10 +107,10 @@ class EventChannel:
             if self._channel is not None and self._channel.bufferedAmount == 0:
                 return
 
-    def _put(self, text: str) -> None:
+    def _put(self, text: bytes) -> None:
         channel = self._channel
         assert channel is not None
-        size = len(text.encode())
+        size = len(text)
         if self._max_message and size > self._max_message:
             kind = msgspec.json.decode(text, type=_Head).type
             log.warning("event too long for the caller", kind=kind, size=size)
@@ -121,4 +121,4 @@ class EventChannel:
             log.warning("caller does not read its events", unread=channel.bufferedAmount)
             self._closed("failed")
         else:
-            channel.send(text)
+            channel.send(text.decode())
