@@ -71,7 +71,11 @@ class Audience:
                 if self._adapter.hears(self._places.get(subscriber, "client"), event):
                     text = text or encode(event)
                     subscriber.send(text)
-            if only is None and isinstance(event, ServerEvent) and self.missed.wants(event):
+            if (
+                only is None
+                and isinstance(event, ServerEvent)
+                and (self.missed.sound or not event.carries_sound)
+            ):
                 self._keep(event, text)
 
     def _keep(self, event: ServerEvent, text: bytes) -> None:

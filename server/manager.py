@@ -279,7 +279,8 @@ class Manager:
             await asyncio.sleep(TICK)
             now = time.monotonic_ns()
             for stay in tuple(self._stays.values()):
-                stay.look(now)
+                if now >= stay.look_at:
+                    stay.look(now)
 
     def _left(self, stay: Stay, reason: str) -> None:
         self._stays.pop(stay.call_id, None)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import deque
 
-from server.protocol.event import ServerEvent, run_of
+from server.protocol.event import run_of
 
 _HERE, _AWAY = (128, 256 * 1024), (1_024, 2 * 1024 * 1024)
 _SOUND_HERE, _SOUND_AWAY = (1_024, 1024 * 1024), (2_048, 8 * 1024 * 1024)
@@ -25,7 +25,8 @@ class Missed:
     """
 
     def __init__(self, *, sound: bool) -> None:
-        self._sound = sound
+        self.sound = sound
+        """Whether events that carry sound are to be kept, too."""
         self._here, self._away = (_SOUND_HERE, _SOUND_AWAY) if sound else (_HERE, _AWAY)
         self._bounds = self._here
         self._kept: deque[tuple[str, bytes]] = deque()
@@ -36,10 +37,6 @@ class Missed:
         """The client is away."""
         self._bounds = self._away
         self._left = self._kept[-1][0] if self._kept else ""
-
-    def wants(self, event: ServerEvent) -> bool:
-        """Whether ``event`` is one to :meth:`keep`."""
-        return self._sound or not event.carries_sound
 
     def keep(self, event_id: str, text: bytes) -> None:
         """Takes an event that the client is sent, or would be."""

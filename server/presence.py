@@ -73,7 +73,6 @@ class Presence:
         self._tenure: Tenure | None = None
         self._client: Subscriber | None = None
         self._token = ""  # the newest connection's
-        self._shown = False  # whether that has shown a sign of life
         self._leg: Leg | None = None
         self._hearing: asyncio.Task[None] | None = None
         self._line: Line | None = None
@@ -97,7 +96,7 @@ class Presence:
             self._record.resumed()
         self._tenure = asyncio.get_running_loop().create_future()
         self._client, self.lost_at = client, None
-        self._token, self._shown = self._tokens.newest, False
+        self._token = self._tokens.newest
         if client is not None:
             self._audience.join(client, "client", missed)
         return self._tenure
@@ -107,7 +106,7 @@ class Presence:
         self.worked = True
         if leg is not None:
             self._leg = leg
-            self._show()
+            self._tokens.spend(self._token)
             self._hearing = asyncio.create_task(self._hear(leg), name=f"hear {self._session.id}")
             self._hearing.add_done_callback(self._report)
         if isinstance(self._playout, Paced):
@@ -117,8 +116,8 @@ class Presence:
 
     def heard_of(self, sender: Subscriber) -> None:
         """An event came: if it is of the newest connection, that works."""
-        if sender is self._client and not self._shown:
-            self._show()
+        if sender is self._client:
+            self._tokens.spend(self._token)
 
     def wake(self) -> None:
         """Has the pacer look at what it carries of this session, if anything."""
@@ -148,11 +147,6 @@ class Presence:
             self._audience.leave(self._client)
             self._client = None
         self._audience.missed.leave()
-
-    def _show(self) -> None:
-        """The newest connection shows a sign of life."""
-        self._shown = True
-        self._tokens.spend(self._token)
 
     def _put_on_line(self, leg: Leg | None) -> None:
         assert isinstance(self._playout, Paced)

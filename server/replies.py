@@ -88,10 +88,8 @@ class Replies:
         self._rate = rate
         self._live = live
         self._open: dict[str, Reply] = {}
-
-    def get(self, reply: str) -> Reply | None:
-        """The reply of that id while it is being made."""
-        return self._open.get(reply)
+        self.get = self._open.get
+        """The reply of an id, while it is being made."""
 
     def all(self) -> tuple[Reply, ...]:
         """All that are being made, the oldest first."""
@@ -129,8 +127,8 @@ class Replies:
         """More sound; returns the id of the message it belongs to."""
         item = (reply.item or self._message(reply)).id
         reply.made += len(pcm)
-        self._conversation.sound(item, len(pcm))
         if not self._live:
+            self._conversation.sound(item, len(pcm))
             self._tell(ReplyAudio(reply.id, len(reply.outputs), item, pcm))
         return item
 

@@ -12,8 +12,8 @@ empty (noise) gets the unheard rest spoken, so that nobody is left in silence.
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable
+from contextlib import suppress
 
 import numpy as np
 
@@ -36,11 +36,10 @@ from server.speaking import Speaking
 from server.unpaced import Streamed
 from server.updates import Updates
 
-LOOK = 20_000_000
-"""Nanoseconds between looks at what may be due, with an event every millisecond or so."""
-REPORT = 100_000_000
-"""Nanoseconds between reports to the engine of what was played, by which it knows its own echo. One
-with a clock knows it nearly, and yields by itself: then both are ten times as long."""
+LOOK, REPORT = 20_000_000, 100_000_000
+"""Nanoseconds between looks at what may be due, and between reports to the engine of what was
+played, by which it knows its own echo. One with a clock yields by itself: then they are ten times
+as long."""
 
 
 class Session:
@@ -78,17 +77,15 @@ class Session:
         self.items = Items(self.conversation, tell, self._share_context, info)
         self.muted = False
         """Whether the engine hears silence instead of the caller; who watches hears the caller."""
-        self.ended = False
-        self.heard = 0.0  # seconds of the caller's sound
-        self._engine = engine
-        self._tell = tell
-        self._playout, self._live = playout, live
+        self.ended, self.heard = False, 0.0  # seconds of the caller's sound
+        self._engine, self._tell = engine, tell
         self._stream = playout if isinstance(playout, Streamed) else None
+        self._playout, self._live, self._greeting = playout, live, greeting
         self._cuts = info.tick is None  # A clocked engine listens as it speaks: it yields itself.
-        kept = 0 if playout.paced else KEPT
-        self._listening = Listening(self.conversation, tell, info.input_rate, kept)
+        self._pace = 1 if self._cuts else 10
+        rate, kept = info.input_rate, 0 if playout.paced else KEPT
+        self._listening = Listening(self.conversation, tell, rate, kept)
         self._speaking = Speaking(self.conversation, playout, tell, self._order, info, live=live)
-        self._greeting = greeting
         self._now = self._began = self._reported = self._look_at = now
         self._updates = Updates(self._order, tell)
         self._context = Shared(self._order, info.can.tools)
@@ -252,10 +249,10 @@ class Session:
         self._now = now
         if self.ended or now < self._look_at:
             return
-        self._look_at = now + (LOOK if self._cuts else 10 * LOOK)
+        self._look_at = now + LOOK * self._pace
         if self._updates.overdue(now - self._began):
             self.update(None, self.settings)
-        if now - self._reported >= (REPORT if self._cuts else 10 * REPORT):
+        if now - self._reported >= REPORT * self._pace:
             self._reported = now
             self._speaking.report(now)
         self._speaking.expire(now)
@@ -349,5 +346,5 @@ class Session:
 
     def _order(self, order: contract.Order) -> None:
         """Orders to an engine that has ended are void: its last event says why."""
-        with contextlib.suppress(contract.SessionEnded):
+        with suppress(contract.SessionEnded):
             self._engine.order(order)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import deque
 from collections.abc import Callable, Coroutine
 
 from engine import contract
@@ -18,6 +17,7 @@ from server import happenings as happen
 from server.audience import Audience, Subscriber
 from server.caller import Caller
 from server.happenings import Happening
+from server.inbox import PATIENCE, Inbox
 from server.missed import Missed
 from server.observe import Metrics, Transport
 from server.pacer import Pacer
@@ -36,10 +36,6 @@ TICK = 0.05
 """Seconds between looks at the clock."""
 CLOCKED = 0.2
 """The same where the engine has a clock: time passes at its ticks, too."""
-INBOX = 256
-"""Client events that may wait for settings, or a commit, to be answered."""
-PATIENCE = 3_000_000_000
-"""Nanoseconds they wait. An engine that does not answer makes no reply either, which is told."""
 GOODBYE = 2.0
 """Seconds the engine has to let go of an ended session."""
 
@@ -85,7 +81,6 @@ class Stay:
         self.owner = owner
         self.live = opening.live
         self.transport: Transport = "webrtc" if leg else "websocket"
-        self._leg = leg
         self._engine = engine
         self._idle = settings.limits.idle
         self._grace = settings.limits.grace
@@ -93,18 +88,13 @@ class Stay:
         self._place = place
         self._record = Record(metrics, self.transport, self.id)
         self._tasks: list[asyncio.Task[None]] = []
-        self._inbox: deque[tuple[Raw, Subscriber]] = deque()
-        self._asking: tuple[Subscriber, ...] = ()
-        self._going_on: asyncio.Handle | None = None
-        self._caught_up = asyncio.Event()
-        self._caught_up.set()
-        self._paid = 0  # when (ns) the sound heard is paid for
         self._rest = round((TICK if info.tick is None else CLOCKED) * 1e9)
-        self._look_at = 0
+        self.look_at = 0
+        """When (ns) it is to be shown the clock next."""
         self._settled: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._ended: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self._gone: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._began = self._active = self._answered = time.monotonic_ns()
+        self._began = self._active = time.monotonic_ns()
         playout = opening.playout()
         self.session = Session(
             self.id,
@@ -130,6 +120,17 @@ class Stay:
             failed=self._fail,
             tell=self._tell,
         )
+        self.inbox = Inbox(
+            self.session,
+            self._adapter,
+            self.audience,
+            self._presence,
+            place,
+            self._record,
+            leg=leg,
+            failed=self._fail,
+        )
+        """What clients send."""
 
     def start(self, done: Callable[[Stay, str], None]) -> None:
         """Runs the session; ``done`` is told of its end, and why."""
@@ -158,33 +159,6 @@ class Stay:
     def unpack(self, raw: bytes) -> Raw:
         """A long event, read as far as takes time; safe to call in a thread."""
         return self._adapter.unpack(raw)
-
-    def receive(self, raw: Raw, sender: Subscriber) -> None:
-        """Takes a client's event; only its sender is told what was wrong with it."""
-        now = self._active = time.monotonic_ns()
-        self._presence.heard_of(sender)
-        if len(self._inbox) == INBOX:
-            self._record.dropped_event()
-            message = f"Expected at most {INBOX} events before settings are answered; one dropped."
-            self.refuse(sender, RequestError("too_many_events", message))
-            return
-        self._inbox.append((raw, sender))
-        self._take_inbox(now)
-
-    @property
-    def reads_on(self) -> bool:
-        """Whether there is nothing to wait for (:meth:`wait_for_room`)."""
-        return self._caught_up.is_set() and (not self._paid or self._debt() <= 0)
-
-    async def wait_for_room(self) -> None:
-        """Returns when all the sound that events brought was heard, or the session has ended.
-
-        Reading no further event until then slows a client down to what the engine takes, and to
-        the sound that its caller may send.
-        """
-        await self._caught_up.wait()
-        if (debt := self._debt()) > 0:
-            await asyncio.wait({self._ended}, timeout=debt)
 
     @property
     def attended(self) -> bool:
@@ -219,18 +193,15 @@ class Stay:
 
         ``now`` is in nanoseconds of the monotonic clock.
         """
-        if now < self._look_at:
-            return
-        self._look_at = now + self._rest
-        if self._going_on is None:
-            self._take_inbox(now)
+        self.look_at = now + self._rest
+        self.inbox.look(now)
         if self._ended.done():
             return
         if self.session.ended:
             self._spawn(self.end("closed"), "end")
         elif now - self._began > self._longest * 1e9:
             self._spawn(self.end("session_expired"), "end")
-        elif now - self._active > self._idle * 1e9:
+        elif now - max(self._active, self.inbox.received) > self._idle * 1e9:
             self._spawn(self.end("idle_timeout"), "end")
         elif (lost := self._presence.lost_at) is not None and now - lost > self._grace * 1e9:
             self._spawn(self.end("peer_lost"), "end")
@@ -245,7 +216,7 @@ class Stay:
         if self._ended.done():
             return
         self._ended.set_result(reason)
-        self._caught_up.set()
+        self.inbox.close()
         self._place.end()
         self._record.ended(reason)
         self._presence.let_go()
@@ -261,8 +232,8 @@ class Stay:
         try:
             self.session.tick(now)
             self.session.on_event(event)
-            if self._inbox or self._adapter.input.behind:
-                self._take_inbox(now)
+            if self.inbox.waits:
+                self.inbox.look(now)
             self._presence.wake()
             if not isinstance(event, contract.ReplyAudio):
                 self._record.event(event)
@@ -274,55 +245,6 @@ class Stay:
         except Exception as error:
             self._gone.set_result(None)
             self._fail(error)
-
-    def _take_inbox(self, now: int) -> None:
-        """Takes what clients sent, as far as that goes now, and goes on by itself where it can."""
-        if self._going_on is not None:
-            self._going_on.cancel()
-            self._going_on = None
-        sound = self._adapter.input
-        try:
-            self.session.tick(now)
-            if sound.behind:
-                sound.pump()
-            if self._inbox:
-                self._take(now)
-        except Exception as error:
-            self._fail(error)
-            return
-        debt = self._place.heard(self.session.heard, now)
-        self._paid = 0 if self._leg or not debt else now + round(debt * 1e9)
-        if self.session.ended or not (sound.behind or self._inbox):
-            self._caught_up.set()
-        else:
-            self._caught_up.clear()
-            room = self.session.room
-            if not self._inbox and room > TICK * self.session.info.input_rate:
-                # The engine takes more at once; others have their turn before.
-                self._going_on = asyncio.get_running_loop().call_soon(self._go_on)
-        self._presence.wake()
-
-    def _go_on(self) -> None:
-        self._take_inbox(time.monotonic_ns())
-
-    def _take(self, now: int) -> None:
-        """Takes clients' events in order, each after what it depends on was answered and all sound
-        before it was heard.
-        """
-        session, inbox, sound = self.session, self._inbox, self._adapter.input
-        while inbox and not sound.behind and not session.ended:
-            if not session.waiting:
-                self._answered = now
-            elif now - self._answered < PATIENCE:
-                break
-            raw, sender = inbox.popleft()
-            self._asking = (sender,)
-            if answers := self._adapter.receive(raw, self.audience.place(sender)):
-                self.audience.tell(answers, [sender])
-
-    def _debt(self) -> float:
-        """Seconds until the caller has paid for the sound heard."""
-        return (self._paid - time.monotonic_ns()) / 1e9
 
     def _tell(self, happening: Happening) -> None:
         """Renders a happening once and sends it to everybody; a refusal only to who asked.
@@ -342,7 +264,7 @@ class Stay:
                 self._settled.set_exception(RequestError("invalid_value", message, param))
                 return
         refused = isinstance(happening, happen.SettingsRefused)
-        self.audience.tell(self._adapter.render(happening), self._asking if refused else None)
+        self.audience.tell(self._adapter.render(happening), self.inbox.asking if refused else None)
 
     def _spawn(self, work: Coroutine[object, object, None], name: str) -> None:
         task = asyncio.get_running_loop().create_task(work, name=f"{name} {self.id}")

@@ -162,7 +162,7 @@ async def _run(manager: Manager, metrics: _Timings, clips: list[Clip], result: R
     stay.carry(caller)
     turns = {"type": "semantic_vad"}
     update = {"type": "realtime", "audio": {"input": {"turn_detection": turns}}}
-    stay.receive(json.dumps({"type": "session.update", "session": update}), _Deaf())
+    stay.inbox.receive(json.dumps({"type": "session.update", "session": update}), _Deaf())
     metrics.stages.clear()
     await asyncio.sleep(1)
     for clip in clips:
@@ -177,7 +177,7 @@ async def _run(manager: Manager, metrics: _Timings, clips: list[Clip], result: R
             result.heard.append(heard - end)
         await asyncio.sleep(BETWEEN)
         for kind in ("response.cancel", "output_audio_buffer.clear"):
-            stay.receive(json.dumps({"type": kind}), _Deaf())
+            stay.inbox.receive(json.dumps({"type": kind}), _Deaf())
         await asyncio.sleep(BETWEEN)
     result.stages = {stage: list(times) for stage, times in metrics.stages.items()}
     await stay.end("hangup")

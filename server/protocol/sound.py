@@ -7,7 +7,7 @@ its sound is never heard.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Literal, NamedTuple, Protocol
+from typing import Literal, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 
@@ -25,6 +25,7 @@ class Coding(NamedTuple):
 
 _AT_ONCE = 1.0
 """Seconds that are decoded in one step: a few milliseconds of a loop that carries every call."""
+_INT16 = np.dtype("<i2")
 _WIDTH = {"pcm": 2, "pcmu": 1, "pcma": 1}
 _FROM: dict[str, Callable[[bytes | memoryview], Samples]] = {
     "pcm": pcm.from_pcm16,
@@ -38,12 +39,15 @@ _TO: dict[str, Callable[[Samples], bytes]] = {
 }
 
 
-def input_decoder(coding: Coding, rate: int) -> Callable[[bytes | memoryview], Sound]:
+Decode: TypeAlias = Callable[[bytes | memoryview], Sound]
+
+
+def input_decoder(coding: Coding, rate: int) -> Decode:
     """Decodes whole samples of ``coding``: each time the sound, at ``rate`` Hz, that they
     complete.
     """
     if coding == Coding("pcm", rate):
-        return lambda data: np.frombuffer(data, "<i2")
+        return lambda data: np.frombuffer(data, _INT16)
     decode, resampler = _FROM[coding.law], Resampler(coding.rate, rate)
     return lambda data: resampler.push(decode(data))
 
@@ -54,16 +58,15 @@ class OutputEncoder:
     def __init__(self, coding: Coding, rate: int) -> None:
         self._encode = _TO[coding.law]
         self._resampler = Resampler(rate, coding.rate)
-        self._plain = coding == Coding("pcm", rate)
-
-    def push(self, sound: Sound) -> bytes:
-        if self._plain:
-            return pcm.to_pcm16(sound)
-        return self._encode(self._resampler.push(pcm.floats(sound)))
+        self.push = pcm.to_pcm16 if coding == Coding("pcm", rate) else self._resampled
+        """The bytes of the next sound."""
 
     def flush(self) -> bytes:
         """The end of the sound, which the resampler still holds."""
         return self._encode(self._resampler.flush())
+
+    def _resampled(self, sound: Sound) -> bytes:
+        return self._encode(self._resampler.push(pcm.floats(sound)))
 
 
 class _Hearing(Protocol):

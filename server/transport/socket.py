@@ -120,9 +120,9 @@ class SocketReader:
         One client gets half of the loop's time at most: thousands of events may come at once.
         """
         now = time.monotonic()
-        if self._free_at - now > _HELD or len(text) > MAX_EVENT or not self._stay.reads_on:
+        if self._free_at - now > _HELD or len(text) > MAX_EVENT or not self._stay.inbox.reads_on:
             return False
-        self._stay.receive(text, self._subscriber)
+        self._stay.inbox.receive(text, self._subscriber)
         self._free_at = max(self._free_at, now) + 2 * (time.monotonic() - now)
         return True
 
@@ -132,7 +132,7 @@ class SocketReader:
         held = 0.0
         while True:
             message = await self._ws.receive()
-            while not (self._stay.reads_on or await self._caught_up()):
+            while not (self._stay.inbox.reads_on or await self._caught_up()):
                 if is_gone(self._ws.get_extra_info("socket")):
                     return "peer_lost"
             began = time.monotonic()
@@ -143,10 +143,10 @@ class SocketReader:
                 # Without a close frame it was not the client who ended the connection.
                 return _ENDS.get(message.type, "peer_lost")
             elif len(message.data) <= MAX_EVENT:
-                self._stay.receive(message.data, self._subscriber)
+                self._stay.inbox.receive(message.data, self._subscriber)
             else:
                 event = await asyncio.to_thread(self._stay.unpack, message.data)
-                self._stay.receive(event, self._subscriber)
+                self._stay.inbox.receive(event, self._subscriber)
             held += time.monotonic() - began
             if held > _HELD:
                 held = 0.0
@@ -156,7 +156,7 @@ class SocketReader:
         """Waits a little until everything was heard, and says whether it was."""
         try:
             async with asyncio.timeout(_LOOK):
-                await self._stay.wait_for_room()
+                await self._stay.inbox.wait_for_room()
         except TimeoutError:
             return False
         return True

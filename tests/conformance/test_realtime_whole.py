@@ -116,7 +116,7 @@ async def act(stay: Stay, hearers: dict[str, Hearer], who: str, what: Any, numbe
         await asyncio.sleep(0)
     else:
         event_id = f"{who}_{number}"
-        stay.receive(json.dumps(what | {"event_id": event_id}), hearers[who])
+        stay.inbox.receive(json.dumps(what | {"event_id": event_id}), hearers[who])
         await asyncio.sleep(0)
         if what["type"] == "session.update":
             hearers[who].updates.add(event_id)
@@ -169,7 +169,7 @@ async def test_a_refused_update_is_told_to_its_sender_alone() -> None:
             stay.audience.join(hearer, "client")
             session = {"type": "realtime", "instructions": f"role {number}"}
             update = {"type": "session.update", "event_id": f"mine_{number}", "session": session}
-            stay.receive(json.dumps(update), hearer)
+            stay.inbox.receive(json.dumps(update), hearer)
             await settled(stay, client.strict)
         assert (client.refused, sideband.refused) == ([], ["mine_1"])
         assert client.strict.types[2:] == ["session.updated"]

@@ -18,7 +18,7 @@ class Sound(ServerEvent, kw_only=True):
 
 
 def send(missed: Missed, event: ServerEvent) -> bytes:
-    if missed.wants(event):
+    if missed.sound or not event.carries_sound:
         missed.keep(event.event_id, event.event_id.encode())
     return event.event_id.encode()
 

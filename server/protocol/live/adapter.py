@@ -227,7 +227,7 @@ class LiveAdapter:
         rendered: list[Struct] = []
         if sounded.lost:
             self._spoken.skip(sounded.lost)
-        start = self._spoken.ms if self._watched else 0
+        start = self._spoken.ms
         begun = self._spoken.advance(len(sounded.pcm), sounded.reply, sounded.end)
         end = self._spoken.ms
         if not self._leg:

@@ -93,7 +93,7 @@ class Calls:
             settings.webrtc.sound,
             stay.session.info.input_rate,
             settings.limits.setup,
-            received=lambda message: stay.receive(message, peer.events),
+            received=lambda message: stay.inbox.receive(message, peer.events),
             refused=lambda error: stay.refuse(peer.events, error),
         )
         try:
