@@ -33,6 +33,8 @@ PATIENCE = 3_000_000_000
 """Nanoseconds they wait. An engine that does not answer makes no reply either, which is told."""
 _STEP = 0.05
 """Seconds of room from which on an engine that was full is given more at once."""
+_COUNTED = 0.25
+"""Seconds of sound that are counted together, and after each look."""
 
 
 class Inbox:
@@ -83,6 +85,7 @@ class Inbox:
         self._answered = self.received
         self._going_on: asyncio.Handle | None = None
         self._in_debt = False
+        self._count_at = _COUNTED
         self._roomy = asyncio.Event()
 
     async def wait_for_room(self) -> None:
@@ -108,8 +111,7 @@ class Inbox:
 
     def look(self, now: int) -> None:
         """Counts the sound, lets time pass and takes what waits, at ``now`` ns."""
-        debt = self._place.heard(self._session.heard, now)
-        self._in_debt = debt > 0 and not self._leg
+        self._count(now)
         if self._going_on is None:
             self.take(now)
 
@@ -131,6 +133,8 @@ class Inbox:
         except Exception as error:
             self._failed(error)
             return
+        if session.heard >= self._count_at:
+            self._count(now)
         self.waits = not session.ended and (sound.behind or bool(self._waiting))
         if self.reads_on != (not self.waits and not self._in_debt):
             self._read(on=not self.reads_on)
@@ -147,6 +151,12 @@ class Inbox:
         if on and not self.reads_on:
             self._roomy.set()
         self.reads_on = on
+
+    def _count(self, now: int) -> None:
+        """Counts the sound heard; that of a call cannot wait."""
+        heard = self._session.heard
+        self._in_debt = self._place.heard(heard, now) > 0 and not self._leg
+        self._count_at = heard + _COUNTED
 
     def _go_on(self) -> None:
         self.take(time.monotonic_ns())
