@@ -20,18 +20,23 @@ from engine.contract import Samples, Sound
 Int16 = npt.NDArray[np.int16]
 Int32 = npt.NDArray[np.int32]
 
+PCM16 = np.dtype("<i2")
+"""16-bit samples as they are sent: little-endian."""
+
 _STEP = np.float32(1 / 32768)
-_INT16 = np.dtype("<i2")
 
 
-def from_int16(pcm: Int16) -> Samples:
-    """Floats in -1..1 of 16-bit samples."""
-    return np.multiply(pcm, _STEP, dtype=np.float32)
+def from_int16(pcm: Int16, out: Samples | None = None) -> Samples:
+    """Floats in -1..1 of 16-bit samples, in ``out`` if that is given."""
+    return np.multiply(pcm, _STEP, out=out, dtype=np.float32)
 
 
-def to_int16(pcm: Samples) -> Int16:
-    """16-bit samples of floats; those outside -1..1 are clipped."""
-    scaled: Samples = np.multiply(pcm, np.float32(32768))
+def to_int16(pcm: Samples, scaled: Samples | None = None) -> Int16:
+    """16-bit samples of floats; those outside -1..1 are clipped.
+
+    ``scaled``, if it is given, is spent on the way; it may be ``pcm`` itself.
+    """
+    scaled = np.multiply(pcm, np.float32(32768), out=scaled)
     np.rint(scaled, out=scaled)
     scaled.clip(-32768, 32767, out=scaled)
     return scaled.astype(np.int16)
@@ -42,12 +47,9 @@ def floats(sound: Sound) -> Samples:
     return from_int16(cast(Int16, sound)) if whole(sound) else cast(Samples, sound)
 
 
-def into(frame: Samples, sound: Sound) -> None:
-    """Writes the samples of ``sound`` into ``frame``, which is as long."""
-    if whole(sound):
-        np.multiply(sound, _STEP, out=frame, dtype=np.float32)
-    else:
-        frame[:] = sound
+def int16(sound: Sound) -> Int16:
+    """``sound`` as 16-bit samples, whichever form it has."""
+    return cast(Int16, sound) if whole(sound) else to_int16(cast(Samples, sound))
 
 
 def whole(sound: Sound) -> bool:
@@ -63,13 +65,13 @@ def from_pcm16(data: bytes | memoryview) -> Samples:
     """
     if len(data) % 2:
         raise ValueError(f"audio: expected whole 16-bit samples, got {len(data)} bytes")
-    return from_int16(np.frombuffer(data, "<i2"))
+    return from_int16(np.frombuffer(data, PCM16))
 
 
 def to_pcm16(sound: Sound) -> bytes:
     """16-bit little-endian samples."""
-    if sound.dtype != _INT16:
-        sound = (sound if whole(sound) else to_int16(cast(Samples, sound))).astype(_INT16)
+    if sound.dtype != PCM16:
+        sound = int16(sound).astype(PCM16)
     return sound.tobytes()
 
 

@@ -16,8 +16,8 @@ from collections import deque
 
 import numpy as np
 
-from engine.audio.pcm import into
-from engine.contract import Order, Samples, Sound
+from engine.audio.pcm import Int16, int16
+from engine.contract import Order, Sound
 
 PREBUFFER = 2
 """Frames that sound waits for, and ticks that it waits at most."""
@@ -40,7 +40,8 @@ class Buffer:
     def __init__(self, frame: int, room: int | None = None) -> None:
         self._frame = frame
         self._capacity = CAP * frame if room is None else room
-        self._sounds: deque[Sound] = deque()
+        self._silence = np.zeros(frame, np.int16)
+        self._sounds: deque[Int16] = deque()
         self._orders: deque[tuple[int, Order]] = deque()
         """Each with the samples that had been offered before it."""
         self._flows = False
@@ -62,34 +63,36 @@ class Buffer:
             self._orders.append((self.offered, entry))
             return
         if samples := len(entry):
-            self._sounds.append(entry)
+            self._sounds.append(int16(entry))
             self.offered += samples
             self.held += samples
-            self._let_go(self.held - self._capacity)
+            if self.held > self._capacity:
+                self._let_go(self.held - self._capacity)
 
-    def fill(self, frame: Samples, *, listens: bool = True, skipped: int = 0) -> list[Order]:
-        """Takes a tick's share: sound into ``frame``, else silence, and the orders behind it.
+    def fill(self, pieces: list[Int16], *, listens: bool = True, skipped: int = 0) -> list[Order]:
+        """Takes a tick's share: a frame, behind ``pieces``, and the orders behind its sound.
 
         Where nobody ``listens`` yet, the sound is dropped. ``skipped`` ticks were not run before.
         """
         size = self._frame
         self._behind += skipped * size
-        self._let_go(min(self._behind, self.held - PREBUFFER * size))
+        if self._behind:
+            self._let_go(min(self._behind, self.held - PREBUFFER * size))
         held = self.held
         enough = held >= (size if self._flows else PREBUFFER * size)
         self._flows = enough or self._waited >= PREBUFFER
         self._waited = 0 if self._flows or not held else self._waited + 1
         samples = min(held, size) if self._flows else 0
-        self._take(samples, frame)
         if not samples:
             self._behind = 0
-        if self.real_time:
-            self._catch_up()
+        self._take(samples, pieces if listens else [])
         if not listens:
             self.dropped += samples
             samples = 0
         if samples < size:
-            frame[samples:] = 0.0
+            pieces.append(self._silence[samples:])
+        if self.real_time:
+            self._catch_up()
         orders = []
         while self._orders and self._orders[0][0] <= self.offered - self.held:
             orders.append(self._orders.popleft()[1])
@@ -108,17 +111,15 @@ class Buffer:
         if samples > 0:
             self.dropped += samples
             self._behind = max(0, self._behind - samples)
-            self._take(samples, None)
+            self._take(samples, [])
 
-    def _take(self, samples: int, frame: Samples | None) -> None:
-        """Moves the oldest samples into ``frame``, or away."""
+    def _take(self, samples: int, pieces: list[Int16]) -> None:
+        """Moves the oldest samples behind ``pieces``."""
         self.held -= samples
-        at = 0
-        while at < samples:
+        while samples:
             sound = self._sounds.popleft()
-            if len(sound) > samples - at:
-                self._sounds.appendleft(sound[samples - at :])
-                sound = sound[: samples - at]
-            if frame is not None:
-                into(frame[at : at + len(sound)], sound)
-            at += len(sound)
+            if len(sound) > samples:
+                self._sounds.appendleft(sound[samples:])
+                sound = sound[:samples]
+            pieces.append(sound)
+            samples -= len(sound)

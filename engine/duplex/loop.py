@@ -26,20 +26,19 @@ import numpy as np
 import numpy.typing as npt
 import structlog
 
-from engine.audio.pcm import to_int16
+from engine.audio.pcm import Int16
 from engine.clock import Clock, Wait
 from engine.contract import (
     EngineBusy,
     EngineError,
     EngineUnavailable,
     Fault,
-    Order,
-    Sound,
     State,
 )
 from engine.duplex.options import Choices
 from engine.duplex.pulse import Pulse
 from engine.duplex.seat import Frame, Listener, Seat
+from engine.duplex.sounds import Sounds
 
 if TYPE_CHECKING:
     from engine.duplex.prompt import Prompt
@@ -67,15 +66,14 @@ class Batch(Protocol):
     """[slots, rows]: the text's first."""
     due: npt.NDArray[np.bool_]
     sane: npt.NDArray[np.bool_]
+    primed: npt.NDArray[np.bool_]
+    """[slots]: who may run. Those who have read their prompt."""
 
     def join(self, positions: int | None = None) -> int | None:
         """A slot for a caller of so many positions; None if there is none."""
 
     def begin(self, slot: int, choices: Choices, prompt: Prompt | None = None) -> None:
         """Lets it run, once it has read its prompt."""
-
-    def primed(self, slot: int) -> bool:
-        """Whether it may run."""
 
     def leave(self, slot: int) -> None:
         """Takes it back."""
@@ -94,6 +92,7 @@ class Loop:
     def __init__(self, make: Callable[[], tuple[Batch, int]]) -> None:
         self._make = make
         self._batch: Batch
+        self._sounds: Sounds
         self._period = 0
         self._pulse = Pulse()
         self._seats: dict[Seat, None] = {}
@@ -203,6 +202,7 @@ class Loop:
         """Builds the model; False: it cannot be had, which has been told."""
         try:
             self._batch, self._period = self._make()
+            self._sounds = Sounds(self._batch)
         except Exception as error:
             self.state = "failed"
             log.error("model cannot be built", exc_info=error)
@@ -219,7 +219,7 @@ class Loop:
         self._seats.clear()
         self._asked.clear()
         if hasattr(self, "_batch"):
-            del self._batch
+            del self._batch, self._sounds
         gc.collect()
         waiting = tuple(self._waiting)  # Not whoever comes once the model is there again.
         self._tell(partial(_refuse, waiting, f"the engine is {self.state}"))
@@ -251,26 +251,25 @@ class Loop:
         while self._asked:
             self._asked.popleft()()
         batch, seats = self._batch, list(self._seats)
-        run = np.zeros(len(batch.pcm), np.bool_)
-        orders: list[list[Order]] = []
-        for seat in seats:
-            run[seat.slot] = listens = batch.primed(seat.slot)
-            orders.append(seat.fill(batch.pcm[seat.slot], listens=listens, skipped=skipped))
+        slots, primed = [seat.slot for seat in seats], batch.primed.tolist()
+        pieces: list[Int16] = []
+        orders = [seat.fill(pieces, listens=primed[seat.slot], skipped=skipped) for seat in seats]
+        run = np.zeros_like(batch.primed)
+        run[slots] = batch.primed[slots]
+        self._sounds.hear(slots, pieces)
         batch.tick(run)
-        runs, sane, due = run.tolist(), batch.sane.tolist(), (run & batch.sane & batch.due).tolist()
-        tokens = batch.tokens[:, 0].tolist()
-        heard = batch.heard[[seat.slot for seat in seats]]
-        levels = rms(heard)
-        frames = []
-        for seat, given, pcm, level in zip(
-            seats, orders, _sounds(heard, levels), levels.tolist(), strict=True
-        ):
-            slot = seat.slot
-            frame = Frame(skipped, given, pcm if due[slot] else None, level, tokens[slot])
-            frames.append((seat.listener, frame))
+        sounds, levels = self._sounds.say(slots)
+        due, tokens = (run & batch.sane & batch.due).tolist(), batch.tokens[:, 0].tolist()
+        frames = [
+            (seat.listener, Frame(skipped, given, pcm if due[slot] else None, level, tokens[slot]))
+            for seat, slot, given, pcm, level in zip(
+                seats, slots, orders, sounds, levels, strict=True
+            )
+        ]
         self._tell(partial(_hand_out, frames))
+        sane = batch.sane.tolist()
         for seat in seats:
-            if runs[seat.slot]:
+            if primed[seat.slot] and not (sane[seat.slot] and seat.left is None):
                 self._account(seat, sane=sane[seat.slot])
 
     def _account(self, seat: Seat, *, sane: bool) -> None:
@@ -286,26 +285,6 @@ class Loop:
         else:
             return
         self.leave(seat)
-
-
-def rms(sound: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
-    """The root mean square of each row."""
-    mean: npt.NDArray[np.float32] = np.einsum("ij,ij->i", sound, sound) / sound.shape[1]
-    return np.sqrt(mean)
-
-
-def _sounds(heard: npt.NDArray[np.float32], levels: npt.NDArray[np.float32]) -> list[Sound]:
-    """Each row as 16-bit samples: done for all at once it costs a fifth.
-
-    One that is not a number stays as it is, for whoever checks that.
-    """
-    broken = np.flatnonzero(~np.isfinite(levels))
-    kept = heard[broken]
-    heard[broken] = 0.0
-    sounds: list[Sound] = list(to_int16(heard))
-    for row, sound in zip(broken.tolist(), kept, strict=True):
-        sounds[row] = sound
-    return sounds
 
 
 def _refuse(waiting: Iterable[asyncio.Future[None]], why: str) -> None:

@@ -116,7 +116,7 @@ def _warm(slots: Slots, facts: Facts) -> None:
     assert slot is not None
     slots.begin(slot, Choices(), facts.prompt(facts.info.voices[0], ""))
     everyone = np.ones(len(slots.pcm), np.bool_)
-    while not slots.primed(slot):
+    while not slots.primed[slot]:
         slots.tick(~everyone)
     for _ in range(3):
         slots.tick(everyone)

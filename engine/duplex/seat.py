@@ -6,7 +6,8 @@ import threading
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from engine.contract import CloseReason, Fault, Order, Samples, Sound
+from engine.audio.pcm import Int16
+from engine.contract import CloseReason, Fault, Order, Sound
 from engine.duplex.buffer import Buffer
 from engine.duplex.options import Choices
 
@@ -81,10 +82,10 @@ class Seat:
             self.buffer.put(entry)
             return self.buffer.room
 
-    def fill(self, frame: Samples, *, listens: bool, skipped: int) -> list[Order]:
+    def fill(self, pieces: list[Int16], *, listens: bool, skipped: int) -> list[Order]:
         """In the loop's thread: takes a tick's share, see ``Buffer``."""
         with self._lock:
-            return self.buffer.fill(frame, listens=listens, skipped=skipped)
+            return self.buffer.fill(pieces, listens=listens, skipped=skipped)
 
     def counts(self) -> tuple[int, int]:
         """Samples offered so far, and of these those that nobody will have heard."""

@@ -52,6 +52,9 @@ class Segments:
         Args:
             level: the frame's root mean square.
         """
+        if level >= self._audible and pcm is not None and self._reply and not text:
+            self._quiet = 0  # So it is most of the time, in the midst of a reply.
+            return [self._sound(pcm)]
         loud = pcm is not None and level >= self._audible
         self._quiet = 0 if loud or text else self._quiet + 1
         paused = self._quiet >= self._patience
@@ -86,17 +89,23 @@ class Segments:
         return ReplyStarted(reply=self._reply)
 
     def _say(self, pcm: Sound, text: str) -> list[Event]:
-        start, reply = self._sent, self._reply
-        if fits := start + len(pcm) <= self._played + self._ahead:
-            self._sent += len(pcm)
+        start, sound = self._sent, self._sound(pcm)
         events: list[Event] = []
         if not self._words:
             text = text.lstrip()
         if text:
             self._words = True
-            events.append(ReplyText(reply=reply, text=text, start=start, end=self._sent))
-        events.append(ReplyAudio(reply=reply, pcm=pcm) if fits else self.silence())
+            events.append(ReplyText(reply=self._reply, text=text, start=start, end=self._sent))
+        events.append(sound)
         return events
+
+    def _sound(self, pcm: Sound) -> ReplyAudio:
+        """The reply's next frame; silence, where that would be too far ahead of its playout."""
+        sent = self._sent + len(pcm)
+        if sent > self._played + self._ahead:
+            return self.silence()
+        self._sent = sent
+        return ReplyAudio(reply=self._reply, pcm=pcm)
 
     def _end(self, reason: EndReason) -> Event:
         reply, self._reply = self._reply, ""

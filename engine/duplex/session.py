@@ -93,7 +93,8 @@ class DuplexSession:
         for order in frame.orders:
             self._obey(order)
         text = "" if frame.pcm is None else self._says(frame.token)
-        self._tell(*self.segments.push(frame.pcm, frame.level, text))
+        for event in self.segments.push(frame.pcm, frame.level, text):
+            self._tell(event)
 
     def end(self, reason: CloseReason, fault: Fault | None = None) -> None:
         """Ends the session, its reply first; does nothing when it has ended."""

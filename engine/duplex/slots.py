@@ -56,7 +56,7 @@ class Slots:
         self._table = device.table.numpy()
         count = len(self._run)
         self._free = list(range(count))
-        self._primed = np.zeros(count, np.bool_)
+        self.primed = np.zeros(count, np.bool_)
         self._position = np.zeros(count, np.int64)
         self._newcomers: deque[_Newcomer] = deque()
         self._table_changed = False
@@ -65,10 +65,6 @@ class Slots:
     def free(self) -> int:
         """Slots that nobody has."""
         return len(self._free)
-
-    def primed(self, slot: int) -> bool:
-        """Whether the slot may run."""
-        return bool(self._primed[slot])
 
     def join(self, positions: int | None = None) -> int | None:
         """Gives a caller a slot; None if no slot is free or its pages cannot be promised.
@@ -89,7 +85,7 @@ class Slots:
         """
         self._tell(slot, choices, prompt)
         self._position[slot] = 0 if prompt is None else prompt.position
-        self._primed[slot] = prompt is None
+        self.primed[slot] = prompt is None
         if prompt is not None:
             self._newcomers.append(_Newcomer(slot, prompt))
 
@@ -98,14 +94,14 @@ class Slots:
         self._pages.release(slot)
         self._table[slot] = 0
         self._table_changed = True
-        self._run[slot] = self._reset[slot] = self._primed[slot] = False
+        self._run[slot] = self._reset[slot] = self.primed[slot] = False
         self._newcomers = deque(new for new in self._newcomers if new.slot != slot)
         heapq.heappush(self._free, slot)
 
     def tick(self, run: Bools) -> None:
         """Runs the slots that ``run`` [slots] names, less those that are not primed."""
         reads = self._prime()
-        np.logical_and(run, self._primed, out=self._run)
+        np.logical_and(run, self.primed, out=self._run)
         running = np.flatnonzero(self._run)
         for slot in running[self._position[running] % self._page == 0]:
             self._grow(int(slot), int(self._position[slot]))
@@ -147,7 +143,7 @@ class Slots:
             self._grow(new.slot, new.done - 1)
             if new.done == new.prompt.position:
                 self._newcomers.remove(new)
-                self._primed[new.slot] = True
+                self.primed[new.slot] = True
         run = reading.run.numpy()
         run[:row], run[row:] = True, False
         return row > 0

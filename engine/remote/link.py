@@ -17,7 +17,8 @@ from engine.remote.wire import Message, Unpacker, Unsendable, pack
 _BACKLOG = 128 << 20
 """Bytes that may wait for the other end to read."""
 _BEHIND = 16 << 20
-"""Bytes from which on it does not keep up. A frame of each of 500 callers are 4 MB, at once."""
+"""Bytes from which on it does not keep up. A frame of each of 500 callers are 4 MB, at once. While
+it does, no more has been written than these, and as many again are far from a half of the room."""
 
 
 class LinkFull(Unsendable):
@@ -39,12 +40,14 @@ class Link(asyncio.Protocol):
         self._loop = asyncio.get_running_loop()
         self._pending: list[bytes] = []
         self._held = 0
-        self._due = inf
-        """When what was sent leaves, in the loop's time."""
+        self._within = inf
+        """The fewest seconds that what is sent now has been given: what comes leaves as soon."""
         self._transport: asyncio.Transport | None = None
         self._reason = "its process ended"
         self.writable = False
         """Whether the other end keeps up with what is sent."""
+        self.company = 0.0
+        """Seconds that what comes often may wait for more of its kind; whoever sends it knows."""
         self.turned: Callable[[], None] | None = None
         """Called when that changes."""
         self.quiet = 0
@@ -71,24 +74,24 @@ class Link(asyncio.Protocol):
             Unsendable: it is not sent.
         """
         frame = pack(message)
-        room = (_BACKLOG - self._waiting()) // 2
-        if len(frame) > room:
-            raise LinkFull(len(frame), max(room, 0))
+        if not self.writable or self._held + len(frame) > _BEHIND:
+            room = (_BACKLOG - self._waiting()) // 2
+            if len(frame) > room:
+                raise LinkFull(len(frame), max(room, 0))
         self._append(frame, within)
 
     def flush(self) -> None:
         """Writes what has been sent, now."""
         data, self._pending = b"".join(self._pending), []
-        self._due, self._held = inf, 0
+        self._within, self._held = inf, 0
         if self._transport is not None and data:
             self._transport.write(data)
 
     def _append(self, frame: bytes, within: float) -> None:
-        due = self._loop.time() + within if within else 0.0
-        if due < self._due:
-            self._due = due
+        if within < self._within:
+            self._within = within
             if within:
-                self._loop.call_at(due, self.flush)
+                self._loop.call_later(within, self.flush)
             else:
                 self._loop.call_soon(self.flush)
         self._pending.append(frame)

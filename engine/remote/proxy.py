@@ -36,6 +36,9 @@ _GRACE = 5.0
 """Seconds a process has to end when asked."""
 _LOOKS = 10
 """Looks at a process within the watchdog's time."""
+_COMPANY, _LONGEST = 40e-6, 0.01
+"""Seconds that sound may wait for that of each other caller, and for that of all: the more there
+are, the more it is writes, and the process that wakes at each, that cost."""
 
 log = structlog.get_logger(__name__)
 
@@ -224,9 +227,10 @@ class RemoteEngine:
             session.lost(message)
 
     def _received(self, message: wire.Audio | wire.FromHost) -> None:
+        if isinstance(message, wire.Audio):  # Nearly all are.
+            self._told(message.session, ReplyAudio(message.reply, message.pcm))
+            return
         match message:
-            case wire.Audio():
-                self._told(message.session, ReplyAudio(message.reply, message.pcm))
             case wire.Told():
                 self._told(message.session, message.event)
             case wire.Alive():
@@ -254,6 +258,7 @@ class RemoteEngine:
     def _alive(self, message: wire.Alive) -> None:
         assert self._child is not None
         self._state = message.state
+        self._child.link.company = min(_COMPANY * len(self._sessions), _LONGEST)
         if message.taken:
             self._still = 0
         for number, taken in message.taken.items():

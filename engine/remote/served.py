@@ -35,7 +35,7 @@ from engine.remote.link import Link
 _ALIVE = 0.1
 """Seconds between two signs of life."""
 _SOUND = 0.002
-"""Seconds that sound may wait for other callers' (:mod:`engine.remote.session`)."""
+"""Seconds that sound may wait for other callers', unless a clock makes it all at once."""
 _FIGURES = 10
 """Signs of life between two sets of figures."""
 
@@ -79,6 +79,7 @@ class Served:
         self._parted = asyncio.Event()
         """Whether a session has gone since that was last looked at."""
         self._link.turned = self._flow
+        self._link.company = 0.0 if engine.info.tick else _SOUND
         self._link.send(wire.Ready(engine.info))
         self._spawn(self._live())
 
@@ -180,7 +181,9 @@ class Served:
         """Passes an event on."""
         try:
             if isinstance(event, ReplyAudio):
-                self._link.send(wire.Audio(number, event.pcm, event.reply), within=_SOUND)
+                self._link.send(
+                    wire.Audio(number, event.pcm, event.reply), within=self._link.company
+                )
             else:
                 self._link.send(wire.Told(number, event))
         except Exception as error:

@@ -21,8 +21,6 @@ from engine.remote import wire
 from engine.remote.link import Link
 from engine.remote.wire import Unsendable
 
-_HEARD = 0.002
-"""Seconds that sound may wait for other callers': with fifty of them it is the writes that cost."""
 _PLAYED = 0.05
 """Seconds that word of playout may wait for company: it comes often, and nothing hangs on it."""
 _PIECE = 1 << 20
@@ -49,11 +47,15 @@ class RemoteSession:
     def hear(self, pcm: Sound) -> int:
         """See ``EngineSession``."""
         self._check()
-        if self._offered - self._taken <= self._patience:
+        waiting, samples = self._offered - self._taken, len(pcm)
+        if waiting <= self._patience:
             self._looks = 0
-        self._offered += len(pcm)
-        for at in range(0, len(pcm), _PIECE):
-            self._pass(wire.Audio(self._number, pcm[at : at + _PIECE]), _HEARD)
+        self._offered += samples
+        if samples <= _PIECE:
+            self._pass(wire.Audio(self._number, pcm), self._link.company)
+        else:
+            for at in range(0, samples, _PIECE):
+                self._pass(wire.Audio(self._number, pcm[at : at + _PIECE]), 0.0)
         return self.room
 
     def order(self, order: Order) -> None:

@@ -170,21 +170,23 @@ def pack(message: Message) -> bytes:
         Unsendable: it holds half a surrogate pair, too large a number, too long a name, or too deep
             a nest.
     """
-    session, name = 0, b""
+    session, named = 0, 0
     try:
         if isinstance(message, Audio):
-            session, name = message.session, message.reply.encode()
-            body = pcm.to_pcm16(message.pcm)
+            session, body = message.session, pcm.to_pcm16(message.pcm)
+            if message.reply:
+                name = message.reply.encode()
+                named, body = len(name), name + body
         else:
             body = _encoder.encode(message)
     except (UnicodeError, OverflowError, RecursionError) as error:
         raise Unsendable(f"frame: {type(error).__name__}") from None
-    size = len(name) + len(body)
+    size = len(body)
     if size > MAX_FRAME:
         raise FrameTooLong(size)
-    if len(name) > _LONGEST_NAME:
-        raise Unsendable(f"reply: expected at most {_LONGEST_NAME} bytes, got {len(name)}")
-    return b"".join((_HEAD.pack(size, session, len(name)), name, body))
+    if named > _LONGEST_NAME:
+        raise Unsendable(f"reply: expected at most {_LONGEST_NAME} bytes, got {named}")
+    return _HEAD.pack(size, session, named) + body
 
 
 class Unpacker:
@@ -202,20 +204,22 @@ class Unpacker:
             msgspec.DecodeError: a message is not what it should be.
         """
         data = self._rest + data
-        at, head = 0, _HEAD.size
-        while len(data) - at >= head:
-            size, session, name = _HEAD.unpack_from(data, at)
+        at, length, head, unpack = 0, len(data), _HEAD.size, _HEAD.unpack_from
+        while length - at >= head:
+            size, session, named = unpack(data, at)
             if size > MAX_FRAME:
                 raise FrameTooLong(size)
             start, end = at + head, at + head + size
-            if end > len(data):
+            if end > length:
                 break
-            if session:
-                sound = start + name
-                samples = np.frombuffer(data[sound:end], "<i2")
-                yield Audio(session, samples, data[start:sound].decode())
-            else:
+            if not session:
                 yield self._decoder.decode(data[start:end])
+            elif named:
+                sound = start + named
+                name = data[start:sound].decode()
+                yield Audio(session, np.frombuffer(data[sound:end], pcm.PCM16), name)
+            else:
+                yield Audio(session, np.frombuffer(data[start:end], pcm.PCM16))
             at = end
         self._rest = data[at:]
 

@@ -15,8 +15,8 @@ import numpy.typing as npt
 from engine.audio.resample import Resampler
 from engine.duplex.engine import Duplex
 from engine.duplex.facts import Facts
-from engine.duplex.loop import rms
 from engine.duplex.options import Choices
+from engine.duplex.sounds import rms
 from engine.simulated.faults import FaultToOrder, crash, keep_busy, struck
 from engine.simulated.options import Options
 
@@ -53,7 +53,7 @@ class Echoes:
         self.tokens = np.zeros((slots, 1), np.int64)
         self.due = self.sane = np.ones(slots, np.bool_)
         self._free = list(range(slots))
-        self._runs, self._speaks = np.zeros((2, slots), np.bool_)
+        self.primed, self._speaks = np.zeros((2, slots), np.bool_)
         self._begun, self._frames = np.zeros((2, slots), np.int64)
         self._resamplers: dict[int, Resampler] = {}
         self._faults: dict[int, list[FaultToOrder]] = {}
@@ -64,18 +64,14 @@ class Echoes:
 
     def begin(self, slot: int, choices: Choices, prompt: object = None) -> None:
         """See ``Batch``."""
-        self._runs[slot], self._speaks[slot] = True, False
+        self.primed[slot], self._speaks[slot] = True, False
         self._begun[slot] = self._frames[slot] = 0
         self._resamplers[slot] = Resampler(self._options.input_rate, self._options.output_rate)
         self._faults[slot] = list(self._options.faults)
 
-    def primed(self, slot: int) -> bool:
-        """See ``Batch``."""
-        return bool(self._runs[slot])
-
     def leave(self, slot: int) -> None:
         """See ``Batch``."""
-        self._runs[slot] = False
+        self.primed[slot] = False
         self._free.append(slot)
 
     def tick(self, run: npt.NDArray[np.bool_]) -> None:
@@ -83,8 +79,7 @@ class Echoes:
         slots = np.flatnonzero(run).tolist()
         base, each = self._options.tick_cost
         time.sleep(base + each * len(slots))
-        speaks = np.zeros_like(run)
-        speaks[slots] = rms(self.pcm[slots]) >= self._options.threshold
+        speaks = run & (rms(self.pcm) >= self._options.threshold)
         if self.heard is not self.pcm:
             for slot in slots:
                 self.heard[slot] = self._resamplers[slot].push(self.pcm[slot])

@@ -183,12 +183,21 @@ async def test_a_role_too_long_is_refused_by_name_and_a_shorter_one_is_taken(
     assert caller.of(Applied)
 
 
-async def test_numbers_that_break_end_their_session_and_no_other(moshi: Case) -> None:
+async def test_numbers_that_break_end_their_session_and_no_other(
+    moshi: Case, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole: Callable[..., None] = Slots.tick
+
+    def tick(slots: Slots, run: Any) -> None:
+        slots.pcm[slots.pcm[:, 0] == -1.0] = np.nan
+        whole(slots, run)
+
+    monkeypatch.setattr(Slots, "tick", tick)
     async with running(moshi, "direct") as engine:
         one, broken, other = await settled(engine, moshi, 3)
         size = engine.info.tick or 0
         before = [frames(caller) - ticks(engine) for caller in (one, other)]
-        broken.session.hear(np.full(3 * size, np.nan, np.float32))
+        broken.session.hear(np.full(3 * size, -32768, np.int16))
         closed = await broken.ended(15.0)
         assert closed.reason == "engine_failed"
         assert [fault.code for fault in broken.of(Fault)] == ["engine_nan"]

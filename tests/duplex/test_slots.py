@@ -52,7 +52,7 @@ def alone(checkpoint: Checkpoint, seed: int, frames: int, plan: Plan = PLAN) -> 
     everyone = np.ones(1, np.bool_)
     for frame in sound(seed, frames):
         by.slots.pcm[0] = frame
-        while not by.slots.primed(0):
+        while not by.slots.primed[0]:
             by.slots.tick(~everyone)
         by.slots.tick(everyone)
         answers.append(said(by, 0))
@@ -104,7 +104,7 @@ def crowd(checkpoint: Checkpoint, plan: Plan) -> list[list[Said | None]]:
                 where[number] = slot
             if number in where:
                 waits = caller.pauses and tick % caller.pauses == 0
-                run[where[number]] = by.slots.primed(where[number]) and not waits
+                run[where[number]] = by.slots.primed[where[number]] and not waits
                 by.slots.pcm[where[number]] = sounds[number][len(answers[number])]
         by.slots.tick(run)
         for number, slot in list(where.items()):
@@ -144,7 +144,7 @@ def test_newcomers_are_primed_within_the_budget_of_each_tick(persona: Checkpoint
     primed = []
     for _ in range(5):
         by.slots.tick(nobody)
-        primed.append([by.slots.primed(slot) for slot in range(3)])
+        primed.append(by.slots.primed[:3].tolist())
     assert primed[0] == [False] * 3 and primed[-1] == [True] * 3
     assert primed == sorted(primed)
 

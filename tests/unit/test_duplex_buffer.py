@@ -6,7 +6,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.contract import Cancel, Order, Samples
+from engine.audio.pcm import Int16
+from engine.contract import Cancel, Order
 from engine.duplex.buffer import CAP, PREBUFFER, Buffer
 
 FRAME = 8
@@ -15,13 +16,18 @@ STEPS = st.lists(
 )
 
 
-def numbered(first: int, count: int) -> Samples:
-    return np.arange(first + 1, first + count + 1, dtype=np.float32)
+def numbered(first: int, count: int) -> Int16:
+    return np.arange(first + 1, first + count + 1, dtype=np.int16)
 
 
-def frame() -> Samples:
-    """What a tick's share goes into, and what it held before."""
-    return np.full(FRAME, 1e6, np.float32)
+def filled(buffer: Buffer, *, listens: bool = True, skipped: int = 0) -> tuple[Int16, list[Order]]:
+    """A tick's share, behind what was there."""
+    before = numbered(1000, 3)
+    pieces = [before]
+    orders = buffer.fill(pieces, listens=listens, skipped=skipped)
+    sound = np.concatenate(pieces)
+    assert (sound[: len(before)] == before).all() and len(sound) == len(before) + FRAME
+    return sound[len(before) :], orders
 
 
 def ordered(orders: list[Order]) -> list[int]:
@@ -32,7 +38,7 @@ def ordered(orders: list[Order]) -> list[int]:
 def test_every_sample_is_heard_missed_dropped_or_waits(steps: list[int | str]) -> None:
     """Samples are numbered from 1: those that are heard come in order, none twice."""
     buffer, offered, told = Buffer(FRAME), 0, 0
-    sounds: list[Samples] = []
+    sounds: list[Int16] = []
     orders: list[int] = []
     for step in steps:
         if isinstance(step, int):
@@ -43,9 +49,8 @@ def test_every_sample_is_heard_missed_dropped_or_waits(steps: list[int | str]) -
             told += 1
         else:
             skipped = 3 * (step == "late")
-            orders += ordered(
-                buffer.fill(sound := frame(), listens=step != "deaf", skipped=skipped)
-            )
+            sound, given = filled(buffer, listens=step != "deaf", skipped=skipped)
+            orders += ordered(given)
             sounds.append(sound[sound > 0])
         heard = sum(map(len, sounds))
         assert buffer.offered == offered == heard + buffer.dropped + buffer.held
@@ -59,10 +64,10 @@ def test_every_sample_is_heard_missed_dropped_or_waits(steps: list[int | str]) -
 def test_nothing_waits_longer_than_it_was_waited_for(samples: int, before: int) -> None:
     buffer = Buffer(FRAME)
     for _ in range(before):
-        buffer.fill(frame())
+        filled(buffer)
     buffer.put(numbered(0, samples))
     buffer.put(Cancel(reply="0"))
-    orders = [order for _ in range(2 * PREBUFFER + CAP + 2) for order in buffer.fill(frame())]
+    orders = [order for _ in range(2 * PREBUFFER + CAP + 2) for order in filled(buffer)[1]]
     assert buffer.dropped == buffer.held == 0
     assert len(orders) == 1
 
@@ -72,7 +77,7 @@ def test_sound_waits_until_two_frames_are_there_and_then_flows() -> None:
     heard = []
     for tick in range(6):
         buffer.put(numbered(tick * FRAME, FRAME))
-        buffer.fill(sound := frame())
+        sound, _ = filled(buffer)
         heard.append(int(sound[0]))
     assert heard == [0, 1, 9, 17, 25, 33]
 
@@ -91,7 +96,7 @@ def test_after_a_late_piece_who_speaks_is_heard_as_soon_as_before(
             buffer.put(numbered(said, now - said))
             said = now
         if now % FRAME == begun % FRAME:
-            buffer.fill(sound := frame())
+            sound, _ = filled(buffer)
             waits.append(now - int(sound.max()) if sound.any() else now)
     assert max(waits[-10:]) <= max(waits[5:15]) + FRAME
 
@@ -102,14 +107,14 @@ def test_where_sound_may_come_faster_than_it_is_spoken_all_of_it_is_heard() -> N
         room = buffer.room
         buffer.put(numbered(offered, room))
         offered += room
-        buffer.fill(frame())
+        filled(buffer)
     assert buffer.dropped == 0
 
 
 def test_the_oldest_goes_first() -> None:
     buffer = Buffer(FRAME)
     buffer.put(numbered(0, 6 * FRAME))
-    buffer.fill(sound := frame())
+    sound, _ = filled(buffer)
     assert sound[0] == 2 * FRAME + 1
     assert buffer.dropped == 2 * FRAME
 
@@ -129,7 +134,7 @@ def test_after_a_stall_callers_are_heard_as_soon_as_before(stalled: int, held_ba
         comes = min(backlog, buffer.room) if held_back else backlog
         buffer.put(numbered(said, comes))
         said, backlog = said + comes, backlog - comes
-        buffer.fill(sound := frame(), skipped=stalled if tick == 20 + stalled else 0)
+        sound, _ = filled(buffer, skipped=stalled if tick == 20 + stalled else 0)
         if sound.any():
             waits.append(said + backlog - int(sound.max()))
     assert waits[-1] == waits[10]

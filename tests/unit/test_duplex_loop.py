@@ -30,7 +30,7 @@ class Echoes:
         self.tokens = np.zeros((slots, 2), np.int64)
         self.due, self.sane = np.zeros(slots, np.bool_), np.ones(slots, np.bool_)
         self.free = list(range(slots))
-        self.begun = np.zeros(slots, np.bool_)
+        self.primed = np.zeros(slots, np.bool_)
         self.ticks = 0
         self._happens = happens
 
@@ -38,13 +38,10 @@ class Echoes:
         return self.free.pop(0) if self.free else None
 
     def begin(self, slot: int, choices: Choices, prompt: object = None) -> None:
-        self.begun[slot] = True
-
-    def primed(self, slot: int) -> bool:
-        return bool(self.begun[slot])
+        self.primed[slot] = True
 
     def leave(self, slot: int) -> None:
-        self.begun[slot] = False
+        self.primed[slot] = False
         self.sane[slot] = True
         self.free.append(slot)
 
