@@ -57,17 +57,17 @@ class Buffer:
         """Samples that can be offered now without loss."""
         return self._capacity - self.held
 
-    def put(self, entry: Sound | Order) -> None:
-        """Adds sound or an order behind everything that waits."""
+    def put(self, entry: Sound | Order) -> int:
+        """Adds sound or an order behind everything that waits; returns the room that is left."""
         if not isinstance(entry, np.ndarray):
             self._orders.append((self.offered, entry))
-            return
-        if samples := len(entry):
+        elif samples := len(entry):
             self._sounds.append(int16(entry))
             self.offered += samples
             self.held += samples
             if self.held > self._capacity:
                 self._let_go(self.held - self._capacity)
+        return self._capacity - self.held
 
     def fill(self, pieces: list[Int16], *, listens: bool = True, skipped: int = 0) -> list[Order]:
         """Takes a tick's share: a frame, behind ``pieces``, and the orders behind its sound.

@@ -79,8 +79,7 @@ class Seat:
     def put(self, entry: Sound | Order) -> int:
         """Sound or an order of the caller's; returns the room that is left."""
         with self._lock:
-            self.buffer.put(entry)
-            return self.buffer.room
+            return self.buffer.put(entry)
 
     def fill(self, pieces: list[Int16], *, listens: bool, skipped: int) -> list[Order]:
         """In the loop's thread: takes a tick's share, see ``Buffer``."""

@@ -68,14 +68,16 @@ class DuplexSession:
 
     def hear(self, pcm: Sound) -> int:
         """See ``EngineSession``."""
-        self._check()
+        if self._outbox.closed is not None:
+            raise SessionEnded(self._outbox.closed)
         return self.seat.put(pcm)
 
     def order(self, order: Order) -> None:
         """See ``EngineSession``. It acts at the tick that takes the sound before it, but for the
         first settings: nothing is heard before them.
         """
-        self._check()
+        if self._outbox.closed is not None:
+            raise SessionEnded(self._outbox.closed)
         if isinstance(order, Settings) and self._first is None:
             if not self._outbox.put(self._apply(order)):
                 self._end_unread()
@@ -104,10 +106,6 @@ class DuplexSession:
         message = fault.message if fault is not None else ""
         self._outbox.end(Closed(reason, *self.seat.counts(), message), fault)
         self._left(self)
-
-    def _check(self) -> None:
-        if self._outbox.closed is not None:
-            raise SessionEnded(self._outbox.closed)
 
     def _tell(self, *events: Event) -> None:
         for event in events:
