@@ -68,7 +68,7 @@ class Inbox:
         self.received = time.monotonic_ns()
         """When the latest came."""
         self.waits = False
-        """Whether anything has come that was not taken, or not heard."""
+        """Whether what comes next has to wait."""
         self.reads_on = True
         """Whether there is nothing to wait for (:meth:`wait_for_room`)."""
         self._session = session
@@ -100,6 +100,8 @@ class Inbox:
         if sender is not self._sender:
             self._sender, self._where = sender, self._audience.place(sender)
             self._presence.heard_of(sender)
+        if not self.waits and self._hears(raw):
+            return
         if len(self._waiting) == MOST:
             self._record.dropped_event()
             message = f"Expected at most {MOST} events before settings are answered; one dropped."
@@ -135,13 +137,26 @@ class Inbox:
             return
         if session.heard >= self._count_at:
             self._count(now)
-        self.waits = not session.ended and (sound.behind or bool(self._waiting))
-        if self.reads_on != (not self.waits and not self._in_debt):
+        behind = not session.ended and (sound.behind or bool(self._waiting))
+        self.waits = behind or session.ended or session.waiting
+        if self.reads_on != (not behind and not self._in_debt):
             self._read(on=not self.reads_on)
-        if self.waits and not self._waiting and session.room > _STEP * session.info.input_rate:
+        if behind and not self._waiting and session.room > _STEP * session.info.input_rate:
             # The engine takes more at once; others have their turn before.
             self._going_on = asyncio.get_running_loop().call_soon(self._go_on)
         self._presence.wake()
+
+    def _hears(self, raw: Raw) -> bool:
+        """Has sound heard that nothing waits before."""
+        try:
+            if not self._adapter.hear(raw, self._where):
+                return False
+        except Exception as error:
+            self._failed(error)
+            return True
+        if self._adapter.input.behind or self._session.heard >= self._count_at:
+            self.take(self.received)
+        return True
 
     def close(self) -> None:
         """The session has ended: nobody need wait."""
@@ -170,5 +185,7 @@ class Inbox:
                 break
             raw, sender, where = self._waiting.popleft()
             self.asking = (sender,)
+            if self._adapter.hear(raw, where):
+                continue
             if answers := self._adapter.receive(raw, where):
                 self._audience.tell(answers, [sender])

@@ -16,6 +16,7 @@ import structlog
 from engine.contract import Engine, EngineBusy, EngineInfo, EngineUnavailable
 from server.caller import HERE, Caller
 from server.errors import ServiceError, bad_request, refused, unavailable
+from server.garbage import Leavings
 from server.observe import Metrics
 from server.overload import Overload
 from server.pacer import Pacer
@@ -61,6 +62,7 @@ class Manager:
         self.engine = engine
         self.draining = False
         self.overload = Overload(settings.limits.load)
+        self.leavings = Leavings()
         self._settings = settings
         self._metrics = metrics
         self._pacer = Pacer(metrics)
@@ -284,6 +286,7 @@ class Manager:
 
     def _left(self, stay: Stay, reason: str) -> None:
         self._stays.pop(stay.call_id, None)
+        self.leavings.ended(len(self._stays))
         if reason in WHY_GONE:
             self._gone[stay.call_id] = reason
         while len(self._gone) > _REMEMBERED:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 import structlog
 from aiohttp import web
 
-from server import garbage, logs
+from server import logs
 from server.access import TOKEN_QUERY, access_of
 from server.app import create_app
 from server.manager import Manager
@@ -96,7 +96,7 @@ async def serve(
         if not _secure(settings) and not is_loopback(settings.host):
             log.warning("browsers give pages here no microphone; see --tls self-signed")
         if await stopping.before(house.start()):
-            garbage.spare()
+            manager.leavings.spare()
             announce(f"Ready in {time.monotonic() - began:.1f} s: {_url(settings, port, rules)}")
             await stopping.first.wait()
             if stopping.gently:

@@ -249,7 +249,7 @@ class Session:
         self._now = now
         if self.ended or now < self._look_at:
             return
-        self._look_at = now + LOOK * self._pace
+        self._look_at = now + LOOK * (self._pace if self._updates.answered else 1)
         if self._updates.overdue(now - self._began):
             self.update(None, self.settings)
         if now - self._reported >= REPORT * self._pace:

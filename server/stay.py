@@ -22,6 +22,7 @@ from server.missed import Missed
 from server.observe import Metrics, Transport
 from server.pacer import Pacer
 from server.places import Place
+from server.playout import Paced
 from server.presence import Presence, Tenure
 from server.protocol.adapter import Opening, Refusal
 from server.protocol.wire import Raw
@@ -34,8 +35,8 @@ from server.transport.leg import Leg
 
 TICK = 0.05
 """Seconds between looks at the clock."""
-CLOCKED = 0.2
-"""The same where the engine has a clock: time passes at its ticks, too."""
+CLOCKED = 0.5
+"""The same once an engine with a clock has begun: time passes at its ticks, too."""
 GOODBYE = 2.0
 """Seconds the engine has to let go of an ended session."""
 
@@ -88,7 +89,7 @@ class Stay:
         self._place = place
         self._record = Record(metrics, self.transport, self.id)
         self._tasks: list[asyncio.Task[None]] = []
-        self._rest = round((TICK if info.tick is None else CLOCKED) * 1e9)
+        self._clocked, self._rest = info.tick is not None, TICK
         self.look_at = 0
         """When (ns) it is to be shown the clock next."""
         self._settled: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -96,6 +97,7 @@ class Stay:
         self._gone: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._began = self._active = time.monotonic_ns()
         playout = opening.playout()
+        self._paced = isinstance(playout, Paced)
         self.session = Session(
             self.id,
             engine,
@@ -193,7 +195,7 @@ class Stay:
 
         ``now`` is in nanoseconds of the monotonic clock.
         """
-        self.look_at = now + self._rest
+        self.look_at = now + round(self._rest * 1e9)
         self.inbox.look(now)
         if self._ended.done():
             return
@@ -234,17 +236,24 @@ class Stay:
             self.session.on_event(event)
             if self.inbox.waits:
                 self.inbox.look(now)
-            self._presence.wake()
+            if self._paced:
+                self._presence.wake()
             if not isinstance(event, contract.ReplyAudio):
-                self._record.event(event)
-            if isinstance(event, contract.SpeechStarted | contract.ReplyStarted):
-                self._active = now
-            elif isinstance(event, contract.Closed):
-                self._gone.set_result(None)
-                self._spawn(self.end(event.reason), "end")
+                self._note(event, now)
         except Exception as error:
             self._gone.set_result(None)
             self._fail(error)
+
+    def _note(self, event: contract.Event, now: int) -> None:
+        """Takes note of an event; sound is too much for that."""
+        self._record.event(event)
+        if isinstance(event, contract.SpeechStarted | contract.ReplyStarted):
+            self._active = now
+        elif isinstance(event, contract.Applied) and self._clocked:
+            self._rest = CLOCKED
+        elif isinstance(event, contract.Closed):
+            self._gone.set_result(None)
+            self._spawn(self.end(event.reason), "end")
 
     def _tell(self, happening: Happening) -> None:
         """Renders a happening once and sends it to everybody; a refusal only to who asked.

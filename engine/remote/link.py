@@ -7,6 +7,7 @@ fifty frames a second for each caller, it is the system calls that cost.
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections.abc import Callable
 from math import inf
 from typing import Any
@@ -20,6 +21,11 @@ _BEHIND = 16 << 20
 """Bytes from which on it does not keep up. A frame of each of 500 callers are 4 MB, at once. While
 it does, no more has been written than these, and as many again are far from a half of the room."""
 
+_ON_THE_WAY = 4 << 20
+"""Bytes that the kernel may hold, if it is allowed to: a tick's frames leave at once then."""
+_READ = 512 << 10
+"""Bytes that are read at once: more than clients send meanwhile, so that both ways keep step."""
+
 
 class LinkFull(Unsendable):
     """Too much waits for the other end to read."""
@@ -28,13 +34,14 @@ class LinkFull(Unsendable):
         super().__init__(f"link: expected at most {room} bytes now, got {size}")
 
 
-class Link(asyncio.Protocol):
+class Link(asyncio.BufferedProtocol):
     """Sends messages, and calls ``received`` with each that comes and ``lost`` at the end, once."""
 
     def __init__(
         self, kind: Any, received: Callable[[Any], None], lost: Callable[[str], None]
     ) -> None:
         self._unpacker = Unpacker(kind)
+        self._came = memoryview(bytearray(_READ))
         self._received = received
         self._lost = lost
         self._loop = asyncio.get_running_loop()
@@ -65,15 +72,14 @@ class Link(asyncio.Protocol):
         """
         self._append(pack(message), within)
 
-    def offer(self, message: Message, *, within: float = 0.0) -> None:
-        """Sends a message unless it takes more than half of the room that is left.
+    def offer(self, frame: bytes, within: float = 0.0) -> None:
+        """Sends a message's frame unless it takes more than half of the room that is left.
 
         So whoever sends much is refused long before those who send little.
 
         Raises:
             Unsendable: it is not sent.
         """
-        frame = pack(message)
         if not self.writable or self._held + len(frame) > _BEHIND:
             room = (_BACKLOG - self._waiting()) // 2
             if len(frame) > room:
@@ -115,13 +121,18 @@ class Link(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
         transport.set_write_buffer_limits(high=_BEHIND)
+        sock = transport.get_extra_info("socket")
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _ON_THE_WAY)
         self._transport = transport
         self._turn(writable=True)
 
-    def data_received(self, data: bytes) -> None:
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return self._came
+
+    def buffer_updated(self, nbytes: int) -> None:
         self.quiet = 0
         try:
-            for message in self._unpacker.push(data):
+            for message in self._unpacker.push(bytes(self._came[:nbytes])):
                 self._received(message)
         except (EngineError, ValueError):
             self.abort("it sent what cannot be read")

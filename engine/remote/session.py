@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import numpy as np
+
 from engine.contract import (
     Close,
     Closed,
@@ -46,26 +48,33 @@ class RemoteSession:
 
     def hear(self, pcm: Sound) -> int:
         """See ``EngineSession``."""
-        self._check()
+        if self._outbox.closed is not None:
+            raise SessionEnded(self._outbox.closed)
         waiting, samples = self._offered - self._taken, len(pcm)
         if waiting <= self._patience:
             self._looks = 0
         self._offered += samples
-        if samples <= _PIECE:
-            self._pass(wire.Audio(self._number, pcm), self._link.company)
-        else:
-            for at in range(0, samples, _PIECE):
-                self._pass(wire.Audio(self._number, pcm[at : at + _PIECE]), 0.0)
-        return self.room
+        pieces = (pcm,) if samples <= _PIECE else np.split(pcm, range(_PIECE, samples, _PIECE))
+        try:
+            for piece in pieces:
+                self._link.offer(wire.sound(self._number, piece), self._link.company)
+        except Unsendable as error:
+            self.fail("engine_failed", str(error))
+        room = self._capacity - waiting - samples
+        return room if room > 0 and self._link.writable else 0
 
     def order(self, order: Order) -> None:
         """See ``EngineSession``. One that cannot be passed on ends the session."""
-        self._check()
+        if self._outbox.closed is not None:
+            raise SessionEnded(self._outbox.closed)
         if isinstance(order, Close):
             self._link.send(wire.Give(self._number, order))
         else:
             within = _PLAYED if isinstance(order, Played) else 0.0
-            self._pass(wire.Give(self._number, order), within)
+            try:
+                self._link.offer(wire.pack(wire.Give(self._number, order)), within)
+            except Unsendable as error:
+                self.fail("engine_failed", str(error))
 
     def listen(self, told: Callable[[Event], None]) -> None:
         """See ``EngineSession``."""
@@ -105,18 +114,8 @@ class RemoteSession:
         self._looks += 1
         return self._looks
 
-    def _pass(self, message: wire.Audio | wire.Give, within: float) -> None:
-        try:
-            self._link.offer(message, within=within)
-        except Unsendable as error:
-            self.fail("engine_failed", str(error))
-
     def _end(self, reason: CloseReason, fault: Fault) -> None:
         if self._outbox.closed is None:
             left = self._offered - self._taken
             closed = Closed(reason, heard=self._offered, dropped=left, message=fault.message)
             self._outbox.end(closed, fault)
-
-    def _check(self) -> None:
-        if self._outbox.closed is not None:
-            raise SessionEnded(self._outbox.closed)

@@ -170,23 +170,31 @@ def pack(message: Message) -> bytes:
         Unsendable: it holds half a surrogate pair, too large a number, too long a name, or too deep
             a nest.
     """
-    session, named = 0, 0
     try:
         if isinstance(message, Audio):
-            session, body = message.session, pcm.to_pcm16(message.pcm)
-            if message.reply:
-                name = message.reply.encode()
-                named, body = len(name), name + body
-        else:
-            body = _encoder.encode(message)
+            return sound(message.session, message.pcm, message.reply.encode())
+        body = _encoder.encode(message)
     except (UnicodeError, OverflowError, RecursionError) as error:
         raise Unsendable(f"frame: {type(error).__name__}") from None
-    size = len(body)
+    if len(body) > MAX_FRAME:
+        raise FrameTooLong(len(body))
+    return _HEAD.pack(len(body), 0, 0) + body
+
+
+def sound(session: int, samples: Sound, reply: bytes = b"") -> bytes:
+    """More sound as a frame; see :class:`Audio`.
+
+    Raises:
+        FrameTooLong: it is beyond the bound.
+        Unsendable: its reply's name is too long.
+    """
+    body = samples.tobytes() if samples.dtype == pcm.PCM16 else pcm.to_pcm16(samples)
+    size, named = len(reply) + len(body), len(reply)
     if size > MAX_FRAME:
         raise FrameTooLong(size)
     if named > _LONGEST_NAME:
         raise Unsendable(f"reply: expected at most {_LONGEST_NAME} bytes, got {named}")
-    return _HEAD.pack(size, session, named) + body
+    return b"".join((_HEAD.pack(size, session, named), reply, body))
 
 
 class Unpacker:
@@ -215,9 +223,9 @@ class Unpacker:
             if not session:
                 yield self._decoder.decode(data[start:end])
             elif named:
-                sound = start + named
-                name = data[start:sound].decode()
-                yield Audio(session, np.frombuffer(data[sound:end], pcm.PCM16), name)
+                begin = start + named
+                name = data[start:begin].decode()
+                yield Audio(session, np.frombuffer(data[begin:end], pcm.PCM16), name)
             else:
                 yield Audio(session, np.frombuffer(data[start:end], pcm.PCM16))
             at = end

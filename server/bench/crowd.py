@@ -28,7 +28,7 @@ _GOLDEN = 0.6180339887
 _TOGETHER = 48
 """Sockets that are read before the clock is looked at again, and pieces that are said."""
 _READ = 1 << 17
-_SETTLE = 1.5
+_SETTLE = 5.0
 """Seconds from the last session's start to the first frame that is counted."""
 _PATIENCE = 20.0
 _LEAVING = 5.0

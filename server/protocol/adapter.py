@@ -53,6 +53,11 @@ class Adapter(Protocol):
     def opening(self, place: Place) -> Sequence[Struct]:
         """What a subscriber hears first."""
 
+    def hear(self, raw: Raw, place: Place) -> bool:
+        """Takes an event that appends sound and says no more, as nearly all do; False: it is not
+        such a one, or is to be refused.
+        """
+
     def receive(self, raw: Raw, place: Place) -> Sequence[Struct]:
         """Acts on a client's event; returns what only its sender hears, such as an error."""
 

@@ -109,16 +109,13 @@ class InputBuffer:
         self._width = _WIDTH[coding.law]
         self._decode = input_decoder(coding, self._rate)
 
-    def append(self, data: bytes) -> None:
-        """Takes more sound.
-
-        Raises:
-            ValueError: ``data`` ends within a sample; nothing was taken.
-        """
+    def append(self, data: bytes) -> bool:
+        """Takes more sound; False: it ends within a sample, and was not taken."""
         if len(data) % self._width:
-            raise ValueError(f"audio: expected whole samples, got {len(data)} bytes")
+            return False
         self._unheard = bytes(self._unheard) + data if self.behind else data
         self.pump()
+        return True
 
     def clear(self) -> None:
         """Forgets what was not heard yet."""

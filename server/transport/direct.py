@@ -1,9 +1,10 @@
-"""A WebSocket whose texts are taken in the turn of the event loop in which they were read.
+"""A WebSocket whose texts are taken right after the turn of the event loop in which they were read.
 
 A queue and a task between a socket and its session cost more than all that a frame of sound needs
 besides. So a text goes from aiohttp's parser straight to whoever takes texts, and an event straight
-to the transport. The queue and :meth:`receive` remain for everything else: what cannot be taken
-now, control frames, errors, and the end.
+to the transport; both of all sockets together (:mod:`server.transport.together`). The queue and
+:meth:`receive` remain for everything else: what cannot be taken now, control frames, errors, and
+the end.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import struct
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Literal
 
-from aiohttp import WSMsgType, web
+from aiohttp import WSCloseCode, WSMsgType, web
 from aiohttp._websocket.reader import WebSocketDataQueue
 from aiohttp.http import WebSocketReader
 
@@ -24,10 +25,16 @@ if TYPE_CHECKING:
     from aiohttp.http import WebSocketWriter, WSMessage
     from aiohttp.http_websocket import WSMessageNoDecodeText, WSMessageTextBytes
 
+    from server.transport.together import Together
+
     Message = WSMessage | WSMessageTextBytes
 
 _READ_AHEAD = 1 << 16
 """Bytes that may wait to be received before the client is read no further; twice that at most."""
+_AT_ONCE = 16
+"""Texts of one client that are taken before others have their turn."""
+_WRITTEN_LATER = 1 << 16
+"""Bytes of texts that wait for the end of the turn; more are written at once."""
 _SHORT = struct.Struct("!BB")
 _LONG = struct.Struct("!BBH")
 _LONGEST = struct.Struct("!BBQ")
@@ -42,9 +49,12 @@ class DirectSocket(web.WebSocketResponse[Literal[False]]):
         protocols: subprotocols that may be agreed on.
         most: bytes of a message, at most.
         timeout: seconds for the client to close its side.
+        together: with whose it reads and writes.
     """
 
-    def __init__(self, protocols: tuple[str, ...], most: int, timeout: float) -> None:
+    def __init__(
+        self, protocols: tuple[str, ...], most: int, timeout: float, together: Together
+    ) -> None:
         super().__init__(
             protocols=protocols,
             max_msg_size=most,
@@ -54,28 +64,53 @@ class DirectSocket(web.WebSocketResponse[Literal[False]]):
         )
         self._most = most
         self._transport: asyncio.Transport | None = None
+        self.together = together
         self.untaken = 0
-        """Messages that were read, and not yet taken care of."""
+        """Messages that wait to be received, or whose receiver is not done with them."""
+        self._unwritten: list[bytes] = []
+        self._size = 0
         self._in_hand = False
         self.take: Callable[[bytes], bool] | None = None
-        """Takes a text at once, or says that it does not (False); it must not raise. None: all wait
-        to be received."""
+        """Takes a text, or says that it does not (False). None: all wait to be received."""
 
     async def send_text(self, text: bytes) -> None:
         """Sends a text, in UTF-8, once the client is not too far behind."""
+        self.flush()
         await self.send_frame(text, WSMsgType.TEXT)
 
     def send_now(self, text: bytes) -> bool:
-        """Writes a text, unless the client is behind with what was written before (False)."""
+        """Sends a text soon, unless the client is behind with what was written before (False)."""
         transport = self._transport
         if transport is None or transport.get_write_buffer_size():
             return False
-        if not transport.is_closing():
-            transport.write(_head(len(text)) + text)
+        if not self._unwritten:
+            self.together.soon(self.flush)
+        size = len(text)
+        self._unwritten.append(
+            _LONG.pack(_TEXT, 126, size) if 125 < size < 1 << 16 else _head(size)
+        )
+        self._unwritten.append(text)
+        self._size += size
+        if self._size > _WRITTEN_LATER:
+            self.flush()
         return True
 
+    def flush(self) -> None:
+        """Writes what is to be sent soon, now."""
+        transport, data = self._transport, b"".join(self._unwritten)
+        self._unwritten, self._size = [], 0
+        if data and transport is not None and not transport.is_closing():
+            transport.write(data)
+
+    async def close(
+        self, *, code: int = WSCloseCode.OK, message: bytes = b"", drain: bool = True
+    ) -> bool:
+        """Says goodbye, behind all texts, and waits for the client's."""
+        self.flush()
+        return await super().close(code=code, message=message, drain=drain)
+
     async def receive(self, timeout: float | None = None) -> WSMessageNoDecodeText:  # noqa: ASYNC109 - the base's
-        """The next message that was not taken at once; whoever asks for it is done with the last.
+        """The next message that was not taken; whoever asks for it is done with the last.
 
         So no text overtakes another that is still being taken care of.
         """
@@ -104,22 +139,41 @@ class DirectSocket(web.WebSocketResponse[Literal[False]]):
 
 
 class _Queue(WebSocketDataQueue):
-    """What is taken at once, or waits to be received."""
+    """What came: texts are taken right after the turn, the rest waits to be received."""
 
     def __init__(self, socket: DirectSocket, protocol: web.RequestHandler) -> None:
         super().__init__(protocol, _READ_AHEAD, loop=protocol._loop)
         self._socket = socket
+        self._came: list[tuple[Message, int]] = []
 
     def feed_data(self, data: Message, size: int) -> None:
-        socket, kind = self._socket, data.type
-        if socket.take and not socket.untaken and kind is WSMsgType.TEXT and socket.take(data.data):
+        if data.type is not WSMsgType.TEXT:
+            self._take()
+            self._wait(data, size)
             return
-        socket.untaken += kind in _MESSAGES
-        super().feed_data(data, size)
+        if not self._came:
+            self._socket.together.soon(self._take)
+        self._came.append((data, size))
 
     def feed_eof(self) -> None:
         self._socket.read_rest()
+        self._take()
         super().feed_eof()
+
+    def _take(self) -> None:
+        """Has the texts that came taken, in order, up to one that has to wait; so do all others.
+
+        One client gets so much of the loop at most: thousands of events may come at once.
+        """
+        came, self._came = self._came, []
+        for number, (data, size) in enumerate(came):
+            take = None if self._socket.untaken or number == _AT_ONCE else self._socket.take
+            if take is None or not take(data.data):
+                self._wait(data, size)
+
+    def _wait(self, data: Message, size: int) -> None:
+        self._socket.untaken += data.type in _MESSAGES
+        super().feed_data(data, size)
 
 
 def _head(size: int) -> bytes:

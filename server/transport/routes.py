@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from aiohttp import web
 
 from server.transport.live_sockets import LiveSockets
+from server.transport.together import TOGETHER, Together
 from server.transport.webrtc.calls import Calls
 from server.transport.webrtc.live_calls import LiveCalls
 from server.transport.webrtc.realtime_calls import RealtimeCalls
@@ -22,6 +23,7 @@ def add_sessions(
     app: web.Application, manager: Manager, settings: ServerSettings, metrics: Metrics
 ) -> None:
     """Has ``app`` answer them with the sessions of ``manager``."""
+    app[TOGETHER] = Together()
     calls = Calls(settings)
     realtime = RealtimeCalls(manager, settings, calls)
     live = LiveCalls(manager, settings, calls)

@@ -23,6 +23,7 @@ from server.resume import HEADER, event_of
 from server.transport import returning
 from server.transport.direct import DirectSocket
 from server.transport.kernel import is_gone, keep_alive
+from server.transport.together import TOGETHER
 
 if TYPE_CHECKING:
     from server.errors import ServiceError
@@ -112,18 +113,13 @@ class SocketReader:
         self._ws = ws
         self._stay = stay
         self._subscriber = subscriber
-        self._free_at = 0.0
+        self._inbox = stay.inbox
 
     def take(self, text: bytes) -> bool:
-        """Takes an event in the turn that read it; False: something has to be waited for.
-
-        One client gets half of the loop's time at most: thousands of events may come at once.
-        """
-        now = time.monotonic()
-        if self._free_at - now > _HELD or len(text) > MAX_EVENT or not self._stay.inbox.reads_on:
+        """Takes an event right after it was read; False: something has to be waited for."""
+        if len(text) > MAX_EVENT or not self._inbox.reads_on:
             return False
-        self._stay.inbox.receive(text, self._subscriber)
-        self._free_at = max(self._free_at, now) + 2 * (time.monotonic() - now)
+        self._inbox.receive(text, self._subscriber)
         return True
 
     async def read(self) -> str:
@@ -132,7 +128,7 @@ class SocketReader:
         held = 0.0
         while True:
             message = await self._ws.receive()
-            while not (self._stay.inbox.reads_on or await self._caught_up()):
+            while not (self._inbox.reads_on or await self._caught_up()):
                 if is_gone(self._ws.get_extra_info("socket")):
                     return "peer_lost"
             began = time.monotonic()
@@ -143,10 +139,10 @@ class SocketReader:
                 # Without a close frame it was not the client who ended the connection.
                 return _ENDS.get(message.type, "peer_lost")
             elif len(message.data) <= MAX_EVENT:
-                self._stay.inbox.receive(message.data, self._subscriber)
+                self._inbox.receive(message.data, self._subscriber)
             else:
                 event = await asyncio.to_thread(self._stay.unpack, message.data)
-                self._stay.inbox.receive(event, self._subscriber)
+                self._inbox.receive(event, self._subscriber)
             held += time.monotonic() - began
             if held > _HELD:
                 held = 0.0
@@ -156,7 +152,7 @@ class SocketReader:
         """Waits a little until everything was heard, and says whether it was."""
         try:
             async with asyncio.timeout(_LOOK):
-                await self._stay.inbox.wait_for_room()
+                await self._inbox.wait_for_room()
         except TimeoutError:
             return False
         return True
@@ -221,7 +217,7 @@ async def upgrade(request: web.Request, token: str = "") -> DirectSocket:
     Raises:
         ServiceError: it asks for none.
     """
-    ws = DirectSocket(("realtime",), most=MAX_MESSAGE, timeout=_CLOSE)
+    ws = DirectSocket(("realtime",), MAX_MESSAGE, _CLOSE, request.app[TOGETHER])
     if not ws.can_prepare(request):
         raise bad_request("upgrade_required", "expected a WebSocket upgrade", status=426)
     if token:

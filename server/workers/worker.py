@@ -19,7 +19,7 @@ from aiohttp import web
 from engine import registry
 from engine.contract import EngineError
 from engine.process import end_with_parent
-from server import garbage, logs
+from server import logs
 from server.access import CALLER
 from server.answering import answer_errors
 from server.manager import Manager
@@ -87,7 +87,7 @@ async def work(job: Job) -> None:
         await manager.start()
         await runner.setup()
         await web.UnixSite(runner, str(job.socket)).start()
-        garbage.spare()
+        manager.leavings.spare()
         await desk.over.wait()
     finally:
         watching.cancel()

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
+from collections import Counter
 
 import pytest
 from aiohttp import WSMsgType, web
 from aiohttp.test_utils import TestClient, TestServer
 
 from server.transport.direct import DirectSocket
+from server.transport.together import Together
 
 TEXTS = [b"%d" % number for number in range(6)]
 REFUSED = b"3"
@@ -25,7 +28,7 @@ async def test_what_cannot_be_taken_at_once_is_not_overtaken() -> None:
     seen: list[tuple[str, bytes]] = []
 
     async def handle(request: web.Request) -> DirectSocket:
-        ws = DirectSocket((), most=1 << 20, timeout=2)
+        ws = DirectSocket((), 1 << 20, 2, Together())
         await ws.prepare(request)
 
         def take(text: bytes) -> bool:
@@ -53,7 +56,7 @@ async def test_what_cannot_be_taken_at_once_is_not_overtaken() -> None:
 @pytest.mark.parametrize("size", [0, 125, 126, 65_535, 65_536])
 async def test_a_text_of_any_length_is_framed(size: int) -> None:
     async def handle(request: web.Request) -> DirectSocket:
-        ws = DirectSocket((), most=1 << 20, timeout=2)
+        ws = DirectSocket((), 1 << 20, 2, Together())
         await ws.prepare(request)
         assert ws.send_now(b"x" * size)
         await ws.receive()
@@ -63,3 +66,60 @@ async def test_a_text_of_any_length_is_framed(size: int) -> None:
     app.router.add_get("/", handle)
     async with TestClient(TestServer(app)) as client, client.ws_connect("/") as ws:
         assert await ws.receive_str(timeout=15) == "x" * size
+
+
+async def test_one_client_is_taken_so_much_of_at_once_and_all_of_it_in_order() -> None:
+    texts = [b"%d" % number for number in range(100)]
+    turns: list[int] = []
+    seen: list[bytes] = []
+
+    async def handle(request: web.Request) -> DirectSocket:
+        ws = DirectSocket((), 1 << 20, 2, Together())
+        await ws.prepare(request)
+        turn = 0
+
+        def take(text: bytes) -> bool:
+            turns.append(turn)
+            seen.append(text)
+            return True
+
+        async def count() -> None:
+            nonlocal turn
+            while True:
+                turn += 1
+                await asyncio.sleep(0)
+
+        counting = asyncio.create_task(count())
+        ws.take = take
+        async for message in ws:
+            seen.append(message.data)
+        counting.cancel()
+        return ws
+
+    app = web.Application()
+    app.router.add_get("/", handle)
+    async with TestClient(TestServer(app)) as client, client.ws_connect("/") as ws:
+        connection = ws._conn
+        assert connection is not None
+        assert connection.transport is not None
+        connection.transport.write(
+            b"".join(b"\x81" + bytes((0x80 | len(t),)) + bytes(4) + t for t in texts)
+        )
+        await ws.close()
+    assert seen == texts
+    assert max(Counter(turns).values()) <= 16
+
+
+async def test_what_is_sent_before_a_goodbye_comes_before_it() -> None:
+    async def handle(request: web.Request) -> DirectSocket:
+        ws = DirectSocket((), 1 << 20, 2, Together())
+        await ws.prepare(request)
+        assert ws.send_now(b"one")
+        assert ws.send_now(b"two")
+        await ws.close()
+        return ws
+
+    app = web.Application()
+    app.router.add_get("/", handle)
+    async with TestClient(TestServer(app)) as client, client.ws_connect("/") as ws:
+        assert [message.data async for message in ws] == ["one", "two"]

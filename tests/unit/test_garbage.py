@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from server import garbage
+from server.garbage import Leavings
 
 LIVE = 40
 """Calls at once."""
@@ -24,41 +24,63 @@ class Call:
 
 
 @pytest.fixture
-def spared() -> Iterator[None]:
+def leavings() -> Iterator[Leavings]:
     before = gc.get_threshold()
     stays = [[index] for index in range(400 * OBJECTS)]
-    garbage.spare()
-    yield
+    leavings = Leavings()
+    leavings.spare()
+    yield leavings
     gc.unfreeze()
     gc.set_threshold(*before)
     stays.clear()
 
 
-@pytest.mark.usefixtures("spared")
-def test_calls_that_have_ended_never_outnumber_those_that_go_on_by_much() -> None:
+@pytest.fixture
+def looks() -> Iterator[list[int]]:
+    """How many objects were looked at, each time that all that is old was."""
+    looks: list[int] = []
+
+    def look(phase: str, info: dict[str, int]) -> None:
+        if phase == "start" and info["generation"] == 2:
+            looks.append(len(gc.get_objects()))
+
+    gc.callbacks.append(look)
+    yield looks
+    gc.callbacks.remove(look)
+
+
+def test_calls_that_have_ended_never_outnumber_those_that_go_on_by_much(leavings: Leavings) -> None:
     live = [Call() for _ in range(LIVE)]
     ended: list[weakref.ref[Call]] = []
     most = 0
     for number in range(2_000):
         ended.append(weakref.ref(live[number % LIVE]))
         live[number % LIVE] = Call()
+        leavings.ended(LIVE - 1)
         ended = [call for call in ended if call() is not None]
         most = max(most, len(ended))
-    assert most < 2 * LIVE
+    assert most < LIVE / 2
 
 
-@pytest.mark.usefixtures("spared")
-def test_what_stays_is_not_looked_at() -> None:
-    looked_at: list[int] = []
+def test_while_no_call_ends_only_what_is_new_is_looked_at(
+    leavings: Leavings, looks: list[int]
+) -> None:
+    calls = [Call() for _ in range(10 * LIVE)]
+    for _ in range(100):
+        made = [[index] for index in range(10_000)]
+        del made
+    assert calls and not looks
 
-    def look(phase: str, info: dict[str, int]) -> None:
-        if phase == "start":
-            looked_at.append(len(gc.get_objects()))
 
-    gc.callbacks.append(look)
-    try:
-        calls = [Call() for _ in range(LIVE)]
-        gc.collect()
-    finally:
-        gc.callbacks.remove(look)
-    assert calls and max(looked_at) < 2 * LIVE * OBJECTS
+def test_what_stays_is_not_looked_at(leavings: Leavings, looks: list[int]) -> None:
+    calls = [Call() for _ in range(LIVE)]
+    for _ in range(LIVE):
+        leavings.ended(LIVE)
+    assert calls and looks and max(looks) < 2 * LIVE * OBJECTS
+
+
+def test_a_process_that_was_not_prepared_is_left_alone(looks: list[int]) -> None:
+    unprepared = Leavings()
+    for _ in range(1_000):
+        unprepared.ended(0)
+    assert not looks

@@ -44,9 +44,9 @@ async def came(theirs: socket.socket) -> list[int]:
 async def test_what_may_wait_leaves_with_what_may_not_and_in_order() -> None:
     async with linked() as (link, theirs):
         link.send(sound(1), within=60.0)
-        link.offer(sound(2), within=30.0)
+        link.offer(wire.pack(sound(2)), within=30.0)
         link.send(sound(3))
-        link.offer(sound(4), within=60.0)
+        link.offer(wire.pack(sound(4)), within=60.0)
         assert await came(theirs) == [1, 2, 3, 4]
 
 
@@ -64,7 +64,7 @@ async def test_more_than_half_of_the_room_is_not_taken(monkeypatch: pytest.Monke
     monkeypatch.setattr(module, "_BACKLOG", 1000)
     monkeypatch.setattr(module, "_BEHIND", 100)
     async with linked() as (link, _):
-        link.offer(wire.Audio(1, np.zeros(200, np.int16)))
+        link.offer(wire.pack(wire.Audio(1, np.zeros(200, np.int16))))
         with pytest.raises(LinkFull, match="expected at most 295 bytes now"):
-            link.offer(wire.Audio(1, np.zeros(200, np.int16)))
-        link.offer(wire.Give(1, Played(reply="r", samples=1)))
+            link.offer(wire.pack(wire.Audio(1, np.zeros(200, np.int16))))
+        link.offer(wire.pack(wire.Give(1, Played(reply="r", samples=1))))

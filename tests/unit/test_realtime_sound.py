@@ -5,7 +5,6 @@ from __future__ import annotations
 from itertools import pairwise
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -78,7 +77,6 @@ def test_a_minute_is_not_decoded_in_one_step() -> None:
 def test_half_a_sample_is_refused_and_nothing_of_it_taken() -> None:
     ear = Ear(10**6)
     buffer = InputBuffer(ear, Pcm().coding, 16_000)
-    with pytest.raises(ValueError, match="got 3 bytes"):
-        buffer.append(b"abc")
+    assert not buffer.append(b"abc")
     assert buffer.pump()
     assert not len(ear.heard)

@@ -112,13 +112,16 @@ class LiveAdapter:
 
     # Client events ------------------------------------------------------------------------------
 
-    def receive(self, raw: Raw, place: Place) -> Sequence[Struct]:
+    def hear(self, raw: Raw, place: Place) -> bool:
         """See ``Adapter``: sound comes from the client alone."""
+        if self._leg or place != "client" or (sound := _APPENDS.sound(raw)) is None:
+            return False
+        return self.input.append(sound)
+
+    def receive(self, raw: Raw, place: Place) -> Sequence[Struct]:
+        """See ``Adapter``."""
         event_id: str | None = None
         try:
-            if place == "client" and (sound := _APPENDS.sound(raw)) is not None:
-                self._hear(sound)
-                return []
             fields = decode(raw)
             event_id = client.id_of(fields)
             self._check_allowed(fields.get("type"), place)
@@ -161,14 +164,12 @@ class LiveAdapter:
         if self._leg:
             message = "The sound of a call comes on its track."
             raise RequestError("invalid_event", message, "type")
-        try:
-            self.input.append(audio)
-        except ValueError:
+        if not self.input.append(audio):
             raise RequestError(
                 "invalid_audio",
                 f"Invalid 'audio': expected whole 16-bit samples, got {len(audio)} bytes.",
                 "audio",
-            ) from None
+            )
 
     def _append(self, event: client.Append, event_id: str | None) -> Struct:
         """Adds to what the model knows, or has it spoken; told with its place on the timeline."""

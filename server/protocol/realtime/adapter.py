@@ -110,13 +110,16 @@ class RealtimeAdapter:
 
     # Client events ------------------------------------------------------------------------------
 
+    def hear(self, raw: Raw, place: Place) -> bool:
+        """See ``Adapter``."""
+        if self._paced or (sound := _APPENDS.sound(raw)) is None:
+            return False
+        return self.input.append(sound)
+
     def receive(self, raw: Raw, place: Place = "client") -> list[ServerEvent]:
         """See ``Adapter``: a sideband may do what the client may."""
         event_id: str | None = None
         try:
-            if (sound := _APPENDS.sound(raw)) is not None:
-                self._append(sound)
-                return []
             fields = decode(raw)
             given = fields.get("event_id")
             if isinstance(given, str) and len(given) <= LONGEST_EVENT_ID:
@@ -177,14 +180,12 @@ class RealtimeAdapter:
             raise RequestError(
                 "invalid_value", "Invalid 'type': the sound of a call comes on its track.", "type"
             )
-        try:
-            self.input.append(audio)
-        except ValueError:
+        if not self.input.append(audio):
             raise RequestError(
                 "invalid_value",
                 f"Invalid 'audio': expected whole 16-bit samples, got {len(audio)} bytes.",
                 "audio",
-            ) from None
+            )
 
     def _clear_output(self) -> None:
         if not self._paced:
