@@ -29,8 +29,8 @@ _TOGETHER = 48
 """Sockets that are read before the clock is looked at again, and pieces that are said."""
 _READ = 1 << 17
 _SETTLE = 5.0
-"""Seconds from the last session's start to the first frame that is counted: what so many starts cost
-has been caught up with by then."""
+"""Seconds from the last session's start to the first frame that is counted: by then, what so many
+starts cost has been caught up with."""
 _PATIENCE = 20.0
 _LEAVING = 5.0
 
