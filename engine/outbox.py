@@ -67,9 +67,10 @@ class Outbox:
         if not isinstance(event, ReplyAudio):
             self._note(event)
         self._busy = True
-        self._listener(event)
-        self._busy = False
-        if self._events:
+        try:
+            self._listener(event)
+        finally:
+            self._busy = False
             self._tell_soon()
         return True
 
@@ -99,11 +100,14 @@ class Outbox:
             asyncio.get_running_loop().call_soon(self._tell_all)
 
     def _tell_all(self) -> None:
-        while self._events and self._listener is not None:
-            event = self._events.popleft()
-            self._held -= _size(event)
-            self._listener(event)
-        self._busy = False
+        try:
+            while self._events and self._listener is not None:
+                event = self._events.popleft()
+                self._held -= _size(event)
+                self._listener(event)
+        finally:
+            self._busy = False
+            self._tell_soon()
         if self.closed is not None and not self._events:
             self._listener = None
 

@@ -13,9 +13,10 @@ from __future__ import annotations
 
 import gc
 
-_LOOKS = (5_000, 10, 1_000)
+_LOOKS = (5_000, 5, 5)
 """Objects made and not freed between two looks at what is new, each of a millisecond or two; so
-many of these for one at what is a little older, and of those for one at all: next to never."""
+many of these for one at what is a little older, and of those for one at all: what is no call's ends
+untold."""
 _FEW = 8
 """Calls whose leavings are not worth a look."""
 

@@ -159,7 +159,7 @@ class ReplyText(_Happening, frozen=True):
 
 
 class ReplyAudio(_Happening, frozen=True):
-    """More of how a message sounds, mono at the engine's output rate (but in live sessions)."""
+    """More of how a message sounds, mono at the engine's output rate; not told in live sessions."""
 
     reply: str
     index: int

@@ -97,19 +97,16 @@ class Inbox:
     def receive(self, raw: Raw, sender: Subscriber) -> None:
         """Takes a client's event; only its sender is told what was wrong with it."""
         self.received = time.monotonic_ns()
-        if sender is not self._sender:
-            self._sender, self._where = sender, self._audience.place(sender)
-            self._presence.heard_of(sender)
-        if not self.waits and self._hears(raw):
-            return
-        if len(self._waiting) == MOST:
-            self._record.dropped_event()
-            message = f"Expected at most {MOST} events before settings are answered; one dropped."
-            error = RequestError("too_many_events", message)
-            self._audience.tell([self._adapter.refusal(error)], [sender])
-            return
-        self._waiting.append((raw, sender, self._where))
-        self.take(self.received)
+        try:
+            if sender is not self._sender:
+                self._sender, self._where = sender, self._audience.place(sender)
+                self._presence.heard_of(sender)
+            if self.waits or not self._adapter.hear(raw, self._where):
+                self._queue(raw, sender)
+            elif self._adapter.input.behind or self._session.heard >= self._count_at:
+                self.take(self.received)
+        except Exception as error:
+            self._failed(error)
 
     def look(self, now: int) -> None:
         """Counts the sound, lets time pass and takes what waits, at ``now`` ns."""
@@ -141,22 +138,10 @@ class Inbox:
         self.waits = behind or session.ended or session.waiting
         if self.reads_on != (not behind and not self._in_debt):
             self._read(on=not self.reads_on)
-        if behind and not self._waiting and session.room > _STEP * session.info.input_rate:
+        if behind and sound.behind and session.room > _STEP * session.info.input_rate:
             # The engine takes more at once; others have their turn before.
             self._going_on = asyncio.get_running_loop().call_soon(self._go_on)
         self._presence.wake()
-
-    def _hears(self, raw: Raw) -> bool:
-        """Has sound heard that nothing waits before."""
-        try:
-            if not self._adapter.hear(raw, self._where):
-                return False
-        except Exception as error:
-            self._failed(error)
-            return True
-        if self._adapter.input.behind or self._session.heard >= self._count_at:
-            self.take(self.received)
-        return True
 
     def close(self) -> None:
         """The session has ended: nobody need wait."""
@@ -175,6 +160,16 @@ class Inbox:
 
     def _go_on(self) -> None:
         self.take(time.monotonic_ns())
+
+    def _queue(self, raw: Raw, sender: Subscriber) -> None:
+        if len(self._waiting) == MOST:
+            self._record.dropped_event()
+            message = f"Expected at most {MOST} events before settings are answered; one dropped."
+            error = RequestError("too_many_events", message)
+            self._audience.tell([self._adapter.refusal(error)], [sender])
+            return
+        self._waiting.append((raw, sender, self._where))
+        self.take(self.received)
 
     def _take(self, now: int) -> None:
         session, sound = self._session, self._adapter.input

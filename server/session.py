@@ -245,7 +245,7 @@ class Session:
             self._show()
 
     def tick(self, now: int) -> None:
-        """Lets time pass: every 100 ms or so, and before anything that depends on it."""
+        """Lets time pass: some times a second, and before anything that depends on it."""
         self._now = now
         if self.ended or now < self._look_at:
             return

@@ -234,7 +234,7 @@ class Stay:
         try:
             self.session.tick(now)
             self.session.on_event(event)
-            if self.inbox.waits:
+            if self.inbox.waits or not self.inbox.reads_on:
                 self.inbox.look(now)
             if self._paced:
                 self._presence.wake()

@@ -53,10 +53,10 @@ class Link(asyncio.BufferedProtocol):
         self._reason = "its process ended"
         self.writable = False
         """Whether the other end keeps up with what is sent."""
-        self.company = 0.0
-        """Seconds that what comes often may wait for more of its kind; whoever sends it knows."""
         self.turned: Callable[[], None] | None = None
         """Called when that changes."""
+        self.company = 0.0
+        """Seconds that what comes often may wait for more of its kind; whoever sends it knows."""
         self.quiet = 0
         """Whoever watches the link counts here; what comes sets it back."""
         self.ended = asyncio.Event()

@@ -86,8 +86,12 @@ class RemoteSession:
             return False
         if isinstance(event, Closed):
             self._outbox.end(event)
-        elif not self._outbox.tell(event):
-            self.fail("events_unread", "nobody reads the session's events")
+            return False
+        try:
+            if not self._outbox.tell(event):
+                self.fail("events_unread", "nobody reads the session's events")
+        except Exception as error:  # Whoever listens fails: this session, and no other.
+            self.fail("engine_failed", f"who listens raised {type(error).__name__}")
         return self._outbox.closed is None
 
     def moved(self, taken: int) -> None:

@@ -188,7 +188,7 @@ def sound(session: int, samples: Sound, reply: bytes = b"") -> bytes:
         FrameTooLong: it is beyond the bound.
         Unsendable: its reply's name is too long.
     """
-    body = samples.tobytes() if samples.dtype == pcm.PCM16 else pcm.to_pcm16(samples)
+    body = pcm.to_pcm16(samples)
     size, named = len(reply) + len(body), len(reply)
     if size > MAX_FRAME:
         raise FrameTooLong(size)

@@ -25,7 +25,6 @@ class Coding(NamedTuple):
 
 _AT_ONCE = 1.0
 """Seconds that are decoded in one step: a few milliseconds of a loop that carries every call."""
-_INT16 = np.dtype("<i2")
 _WIDTH = {"pcm": 2, "pcmu": 1, "pcma": 1}
 _FROM: dict[str, Callable[[bytes | memoryview], Samples]] = {
     "pcm": pcm.from_pcm16,
@@ -47,7 +46,7 @@ def input_decoder(coding: Coding, rate: int) -> Decode:
     complete.
     """
     if coding == Coding("pcm", rate):
-        return lambda data: np.frombuffer(data, _INT16)
+        return lambda data: np.frombuffer(data, pcm.PCM16)
     decode, resampler = _FROM[coding.law], Resampler(coding.rate, rate)
     return lambda data: resampler.push(decode(data))
 

@@ -73,7 +73,7 @@ class Appends:
         """
         if not isinstance(raw, bytes) or len(raw) > MAX_EVENT or not raw.endswith(b'"}'):
             return None
-        head = self._head.match(raw)
+        head = self._head.match(raw, 0, len(raw) - 2)
         try:
             return head and pybase64.b64decode(raw[head.end() : -2], validate=True)
         except ValueError:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 _READ_AHEAD = 1 << 16
 """Bytes that may wait to be received before the client is read no further; twice that at most."""
 _AT_ONCE = 16
-"""Texts of one client that are taken before others have their turn."""
+"""Texts of one client that are taken before others have their turn, of thousands that may come."""
 _WRITTEN_LATER = 1 << 16
 """Bytes of texts that wait for the end of the turn; more are written at once."""
 _SHORT = struct.Struct("!BB")
@@ -147,13 +147,14 @@ class _Queue(WebSocketDataQueue):
         self._came: list[tuple[Message, int]] = []
 
     def feed_data(self, data: Message, size: int) -> None:
-        if data.type is not WSMsgType.TEXT:
+        socket, came = self._socket, self._came
+        if data.type is not WSMsgType.TEXT or socket.untaken or len(came) == _AT_ONCE:
             self._take()
             self._wait(data, size)
             return
-        if not self._came:
-            self._socket.together.soon(self._take)
-        self._came.append((data, size))
+        if not came:
+            socket.together.soon(self._take)
+        came.append((data, size))
 
     def feed_eof(self) -> None:
         self._socket.read_rest()
@@ -161,13 +162,10 @@ class _Queue(WebSocketDataQueue):
         super().feed_eof()
 
     def _take(self) -> None:
-        """Has the texts that came taken, in order, up to one that has to wait; so do all others.
-
-        One client gets so much of the loop at most: thousands of events may come at once.
-        """
+        """Has the texts that came taken, in order, up to one that has to wait; so do all others."""
         came, self._came = self._came, []
-        for number, (data, size) in enumerate(came):
-            take = None if self._socket.untaken or number == _AT_ONCE else self._socket.take
+        for data, size in came:
+            take = None if self._socket.untaken else self._socket.take
             if take is None or not take(data.data):
                 self._wait(data, size)
 

@@ -41,7 +41,7 @@ from engine.simulated import Simulated
 class Session:
     def __init__(self, session):
         self._session = session
-        self.hear, self.events = session.hear, session.events
+        self.hear, self.listen = session.hear, session.listen
         self.room = 32000
 
     def order(self, order):

@@ -50,3 +50,7 @@ def test_every_other_event_is_left_to_the_json() -> None:
     assert appends.sound(b"[" + json.dumps(plain).encode()) is None
     long = json.dumps(plain | {"audio": "A" * MAX_EVENT}).encode()
     assert appends.sound(long) is None
+
+
+def test_a_quote_that_both_opens_and_ends_is_no_sound() -> None:
+    assert appends.sound(f'{{"type":"{KIND}","audio":"}}'.encode()) is None

@@ -67,7 +67,7 @@ def test_while_no_call_ends_only_what_is_new_is_looked_at(
 ) -> None:
     calls = [Call() for _ in range(10 * LIVE)]
     for _ in range(100):
-        made = [[index] for index in range(10_000)]
+        made = [[index] for index in range(3_000)]
         del made
     assert calls and not looks
 

@@ -8,6 +8,7 @@ import weakref
 from collections.abc import Callable
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -145,3 +146,21 @@ async def test_the_listener_is_let_go_of_with_the_last_event() -> None:
     await asyncio.sleep(0)
     gc.collect()
     assert gone() is None
+
+
+async def test_a_listener_that_fails_is_told_what_follows_all_the_same() -> None:
+    outbox, told = Outbox(), list[int]()
+
+    def listener(event: Event) -> None:
+        if isinstance(event, Closed):
+            told.append(-1)
+            return
+        told.append(number(event))
+        raise ValueError("as told")
+
+    outbox.listen(listener)
+    with pytest.raises(ValueError, match="as told"):
+        outbox.tell(TurnDropped(turn="0"))
+    outbox.end(CLOSED)
+    await asyncio.sleep(0)
+    assert told == [0, -1]

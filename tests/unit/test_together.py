@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from contextvars import ContextVar
 
 import pytest
 
@@ -49,3 +50,12 @@ async def test_one_that_fails_is_told_and_keeps_nobody_else_from_its_turn(
         together.soon(lambda: seen.append("later"))
         await asyncio.sleep(0)
     assert seen == ["other", "later"]
+
+
+async def test_nobody_is_served_in_the_context_of_another() -> None:
+    session, seen = ContextVar("session", default="nobody's"), list[str]()
+    together = Together()
+    session.set("the first one's")
+    together.soon(lambda: seen.append(session.get()))
+    await asyncio.sleep(0)
+    assert seen == ["nobody's"]
