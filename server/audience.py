@@ -68,7 +68,7 @@ class Audience:
         for event in events:
             text = b""
             for subscriber in hearers:
-                if self._adapter.hears(self._places.get(subscriber, "client"), event):
+                if self._adapter.hears(self.place(subscriber), event):
                     text = text or encode(event)
                     subscriber.send(text)
             if (

@@ -50,8 +50,8 @@ class RemoteSession:
         """See ``EngineSession``."""
         if self._outbox.closed is not None:
             raise SessionEnded(self._outbox.closed)
-        waiting, samples = self._offered - self._taken, len(pcm)
-        if waiting <= self._patience:
+        samples = len(pcm)
+        if self._offered - self._taken <= self._patience:
             self._looks = 0
         self._offered += samples
         pieces = (pcm,) if samples <= _PIECE else np.split(pcm, range(_PIECE, samples, _PIECE))
@@ -60,8 +60,7 @@ class RemoteSession:
                 self._link.offer(wire.sound(self._number, piece), self._link.company)
         except Unsendable as error:
             self.fail("engine_failed", str(error))
-        room = self._capacity - waiting - samples
-        return room if room > 0 and self._link.writable else 0
+        return self.room
 
     def order(self, order: Order) -> None:
         """See ``EngineSession``. One that cannot be passed on ends the session."""
