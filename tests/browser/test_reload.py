@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -18,8 +19,9 @@ pytestmark = [pytest.mark.browser, pytest.mark.weights, pytest.mark.flite]
 RELOADS = 10
 ESTABLISHED = "01"
 """In the kernel's table of connections."""
-SLACK = {"server threads": 2}
-"""The pool that reads files for asyncio, of cores + 4 threads, may still be filling."""
+SLACK = {"server threads": (os.cpu_count() or 1) + 4}
+"""The pool that reads files for asyncio, of so many threads, starts one whenever more files than
+before are asked for at once."""
 
 
 def test_after_ten_reloads_no_more_is_held_than_after_the_first_call(
