@@ -1,7 +1,8 @@
 """One end of the stream between a server and an engine's process.
 
 What is sent during one turn of the event loop, or while something waits, leaves in one write: at
-fifty frames a second for each caller, it is the system calls that cost.
+fifty frames a second for each caller, it is the system calls that cost. Of more than that, each
+write's worth leaves at once: the other end has begun on it while the rest is still made.
 """
 
 from __future__ import annotations
@@ -21,6 +22,9 @@ _BEHIND = 16 << 20
 """Bytes from which on it does not keep up. A frame of each of 500 callers are 4 MB, at once. While
 it does, no more has been written than these, and as many again are far from a half of the room."""
 
+_WRITTEN = 64 << 10
+"""Bytes that are a write's worth. With a tick's frames for 384 callers in one piece, a frame came
+at p99 30 ms late in the place of 18."""
 _ON_THE_WAY = 4 << 20
 """Bytes that the kernel may hold, if it is allowed to: a tick's frames leave at once then."""
 _READ = 512 << 10
@@ -102,6 +106,8 @@ class Link(asyncio.BufferedProtocol):
                 self._loop.call_soon(self.flush)
         self._pending.append(frame)
         self._held += len(frame)
+        if self._held >= _WRITTEN:
+            self.flush()
 
     def _waiting(self) -> int:
         written = self._transport.get_write_buffer_size() if self._transport is not None else 0

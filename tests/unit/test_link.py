@@ -60,6 +60,16 @@ async def test_nothing_waits_longer_than_it_may() -> None:
         assert await came(theirs) == [4]
 
 
+async def test_a_writes_worth_leaves_before_the_turn_is_over() -> None:
+    async with linked() as (link, theirs):
+        piece = wire.Audio(1, np.zeros(20_000, np.int16))
+        link.send(piece)
+        with pytest.raises(BlockingIOError):
+            theirs.recv(1)
+        link.send(piece)
+        assert len(theirs.recv(1 << 20)) > 80_000
+
+
 async def test_more_than_half_of_the_room_is_not_taken(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_BACKLOG", 1000)
     monkeypatch.setattr(module, "_BEHIND", 100)
