@@ -5,8 +5,9 @@ at a time, until it has run out. Four frames wait at most, where nothing else is
 the oldest goes, since a model that listens live must not fall behind. Nor must it after ticks that
 were skipped: what the caller said meanwhile is let go, for whoever is heard later than before is
 heard later for good. So is, of sound that comes as it is spoken, what a late piece has left
-waiting; where it may come faster, more waits than has to, and all is heard. What is too little to
-be waited for (the last of a caller who has gone quiet) is taken as it is, filled up with silence.
+waiting. Where it may come faster, more waits than has to, and every word is heard; but as long as
+none came faster, the caller's pauses are shortened until no more waits. What is too little to be
+waited for (the last of a caller who has gone quiet) is taken as it is, filled up with silence.
 Pure.
 """
 
@@ -25,6 +26,10 @@ CAP = 4
 """Frames that may wait, where nothing else is said."""
 STANDS = 10
 """Ticks after which what waited at each of them is waited for in vain."""
+QUIET = 655
+"""The largest sample of a pause: 2 % of full scale."""
+_DRIFT = 1.01
+"""How much faster than ours a caller's clock may run."""
 
 
 class Buffer:
@@ -34,7 +39,7 @@ class Buffer:
         room: samples that may wait; None: four frames.
 
     Attributes:
-        real_time: whether sound comes as it is spoken, and no faster.
+        real_time: whether sound comes as it is spoken, and no faster, by what it comes.
     """
 
     def __init__(self, frame: int, room: int | None = None) -> None:
@@ -46,8 +51,8 @@ class Buffer:
         """Each with the samples that had been offered before it."""
         self._flows = False
         self._left: deque[int] = deque(maxlen=STANDS)  # samples, by each of the latest ticks
-        self.real_time = False
-        self._waited = 0
+        self.real_time = self._ahead = False
+        self._waited = self._ticks = 0  # ticks for sound to be enough, and since the first of it
         self._behind = 0  # samples that skipped ticks did not take
         self.offered = self.dropped = self.held = 0
         """Samples: put in, heard by nobody, and waiting."""
@@ -75,6 +80,8 @@ class Buffer:
         Where nobody ``listens`` yet, the sound is dropped. ``skipped`` ticks were not run before.
         """
         size = self._frame
+        self._ticks += 1 + skipped if self.offered else 0
+        self._ahead |= self.offered > (self._ticks * _DRIFT + PREBUFFER) * size
         self._behind += skipped * size
         if self._behind:
             self._let_go(min(self._behind, self.held - PREBUFFER * size))
@@ -91,7 +98,7 @@ class Buffer:
             samples = 0
         if samples < size:
             pieces.append(self._silence[samples:])
-        if self.real_time:
+        if self.real_time or not self._ahead:
             self._catch_up()
         orders = []
         while self._orders and self._orders[0][0] <= self.offered - self.held:
@@ -99,12 +106,31 @@ class Buffer:
         return orders
 
     def _catch_up(self) -> None:
-        """Drops what no tick of the last while had need of, if it is half a frame or more."""
+        """Drops what no tick of the last while had need of, if it is half a frame or more; of
+        sound that might come faster a frame of a pause.
+        """
         self._left.append(self.held)
         surplus = min(self._left) - (PREBUFFER - 1) * self._frame
-        if len(self._left) == STANDS and surplus >= self._frame / 2:
+        if len(self._left) < STANDS or surplus < self._frame / 2:
+            return
+        if self.real_time:
             self._let_go(surplus)
             self._left.clear()
+        elif surplus >= self._frame and self._pauses():
+            self._let_go(self._frame)
+            self._left = deque((held - self._frame for held in self._left), STANDS)
+
+    def _pauses(self) -> bool:
+        """Whether the frame that waits longest is a pause."""
+        first = 0
+        for sound in self._sounds:
+            part = sound[: self._frame - first]
+            if part.max() > QUIET or part.min() < -QUIET:
+                return False
+            first += len(part)
+            if first == self._frame:
+                break
+        return True
 
     def _let_go(self, samples: int) -> None:
         """Drops the oldest samples, if there are any to drop."""

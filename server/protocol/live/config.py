@@ -202,10 +202,11 @@ def updated(shown: Delegation, given: Any) -> Delegation:
         raise RequestError("invalid_value", "Invalid 'session': expected an object.", "session")
     for name in given:
         if name not in ("delegation", "triggers"):
-            code, how = "unknown_parameter", "is not known"
+            at = f"session.{name}"
             if name in Config.__struct_fields__:
-                code, how = "immutable_field_update", "cannot change once the session has started"
-            raise RequestError(code, f"'session.{name}' {how}.", f"session.{name}")
+                message = f"'{at}' cannot change once the session has started."
+                raise RequestError("immutable_field_update", message, at)
+            raise RequestError("unknown_parameter", f"Unknown parameter: '{at}'.", at)
     if given.get("triggers"):
         at = "session.triggers"
         raise RequestError("unsupported", f"'{at}' is not supported here.", at)
