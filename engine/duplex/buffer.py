@@ -51,6 +51,7 @@ class Buffer:
         """Each with the samples that had been offered before it."""
         self._flows = False
         self._left: deque[int] = deque(maxlen=STANDS)  # samples, by each of the latest ticks
+        self._stood = 0  # ticks that left a frame too many
         self.real_time = self._ahead = False
         self._waited = self._ticks = 0  # ticks for sound to be enough, and since the first of it
         self._behind = 0  # samples that skipped ticks did not take
@@ -98,27 +99,30 @@ class Buffer:
             samples = 0
         if samples < size:
             pieces.append(self._silence[samples:])
-        if self.real_time or not self._ahead:
+        if self.real_time:
             self._catch_up()
+        elif self.held >= PREBUFFER * size and not self._ahead:
+            self._shorten_pauses()
+        else:
+            self._stood = 0
         orders = []
         while self._orders and self._orders[0][0] <= self.offered - self.held:
             orders.append(self._orders.popleft()[1])
         return orders
 
     def _catch_up(self) -> None:
-        """Drops what no tick of the last while had need of, if it is half a frame or more; of
-        sound that might come faster a frame of a pause.
-        """
+        """Drops what no tick of the last while had need of, if it is half a frame or more."""
         self._left.append(self.held)
         surplus = min(self._left) - (PREBUFFER - 1) * self._frame
-        if len(self._left) < STANDS or surplus < self._frame / 2:
-            return
-        if self.real_time:
+        if len(self._left) == STANDS and surplus >= self._frame / 2:
             self._let_go(surplus)
             self._left.clear()
-        elif surplus >= self._frame and self._pauses():
+
+    def _shorten_pauses(self) -> None:
+        """Drops a frame of a pause, where no tick of the last while had need of a frame."""
+        self._stood += 1
+        if self._stood >= STANDS and self._pauses():
             self._let_go(self._frame)
-            self._left = deque((held - self._frame for held in self._left), STANDS)
 
     def _pauses(self) -> bool:
         """Whether the frame that waits longest is a pause."""
