@@ -5,9 +5,8 @@ at a time, until it has run out. Four frames wait at most, where nothing else is
 the oldest goes, since a model that listens live must not fall behind. Nor must it after ticks that
 were skipped: what the caller said meanwhile is let go, for whoever is heard later than before is
 heard later for good. So is, of sound that comes as it is spoken, what a late piece has left
-waiting. Where it may come faster, more waits than has to, and every word is heard; but as long as
-none came faster, the caller's pauses are shortened until no more waits. What is too little to be
-waited for (the last of a caller who has gone quiet) is taken as it is, filled up with silence.
+waiting; where it may come faster, more waits than has to, and all is heard. What is too little to
+be waited for (the last of a caller who has gone quiet) is taken as it is, filled up with silence.
 Pure.
 """
 
@@ -26,10 +25,6 @@ CAP = 4
 """Frames that may wait, where nothing else is said."""
 STANDS = 10
 """Ticks after which what waited at each of them is waited for in vain."""
-QUIET = 655
-"""The largest sample of a pause: 2 % of full scale."""
-_DRIFT = 1.01
-"""How much faster than ours a caller's clock may run."""
 
 
 class Buffer:
@@ -39,7 +34,7 @@ class Buffer:
         room: samples that may wait; None: four frames.
 
     Attributes:
-        real_time: whether sound comes as it is spoken, and no faster, by what it comes.
+        real_time: whether sound comes as it is spoken, and no faster.
     """
 
     def __init__(self, frame: int, room: int | None = None) -> None:
@@ -51,9 +46,8 @@ class Buffer:
         """Each with the samples that had been offered before it."""
         self._flows = False
         self._left: deque[int] = deque(maxlen=STANDS)  # samples, by each of the latest ticks
-        self._stood = 0  # ticks that left a frame too many
-        self.real_time = self._ahead = False
-        self._waited = self._ticks = 0  # ticks for sound to be enough, and since the first of it
+        self.real_time = False
+        self._waited = 0
         self._behind = 0  # samples that skipped ticks did not take
         self.offered = self.dropped = self.held = 0
         """Samples: put in, heard by nobody, and waiting."""
@@ -81,8 +75,6 @@ class Buffer:
         Where nobody ``listens`` yet, the sound is dropped. ``skipped`` ticks were not run before.
         """
         size = self._frame
-        self._ticks += 1 + skipped if self.offered else 0
-        self._ahead |= self.offered > (self._ticks * _DRIFT + PREBUFFER) * size
         self._behind += skipped * size
         if self._behind:
             self._let_go(min(self._behind, self.held - PREBUFFER * size))
@@ -101,10 +93,6 @@ class Buffer:
             pieces.append(self._silence[samples:])
         if self.real_time:
             self._catch_up()
-        elif self.held >= PREBUFFER * size and not self._ahead:
-            self._shorten_pauses()
-        else:
-            self._stood = 0
         orders = []
         while self._orders and self._orders[0][0] <= self.offered - self.held:
             orders.append(self._orders.popleft()[1])
@@ -117,24 +105,6 @@ class Buffer:
         if len(self._left) == STANDS and surplus >= self._frame / 2:
             self._let_go(surplus)
             self._left.clear()
-
-    def _shorten_pauses(self) -> None:
-        """Drops a frame of a pause, where no tick of the last while had need of a frame."""
-        self._stood += 1
-        if self._stood >= STANDS and self._pauses():
-            self._let_go(self._frame)
-
-    def _pauses(self) -> bool:
-        """Whether the frame that waits longest is a pause."""
-        first = 0
-        for sound in self._sounds:
-            part = sound[: self._frame - first]
-            if part.max() > QUIET or part.min() < -QUIET:
-                return False
-            first += len(part)
-            if first == self._frame:
-                break
-        return True
 
     def _let_go(self, samples: int) -> None:
         """Drops the oldest samples, if there are any to drop."""

@@ -1,8 +1,8 @@
 """One end of the stream between a server and an engine's process.
 
-What is sent during one turn of the event loop, or while something waits, leaves in one write: at
-fifty frames a second for each caller, it is the system calls that cost. Of more than that, each
-write's worth leaves at once: the other end has begun on it while the rest is still made.
+What is sent during one turn of the event loop, or while something waits, leaves together: at fifty
+frames a second for each caller, it is the system calls that cost. Once it is a write's worth it
+waits no longer, so that the other end has begun on it while the rest is still made.
 """
 
 from __future__ import annotations
@@ -19,9 +19,7 @@ from engine.remote.wire import Message, Unpacker, Unsendable, pack
 _BACKLOG = 128 << 20
 """Bytes that may wait for the other end to read."""
 _BEHIND = 16 << 20
-"""Bytes from which on it does not keep up. A frame of each of 500 callers are 4 MB, at once. While
-it does, no more has been written than these, and as many again are far from a half of the room."""
-
+"""Bytes from which on it does not keep up: a frame of each of 500 callers are 4 MB, at once."""
 _WRITTEN = 64 << 10
 """Bytes that are a write's worth. With a tick's frames for 384 callers in one piece, a frame came
 at p99 30 ms late in the place of 18."""
@@ -53,6 +51,7 @@ class Link(asyncio.BufferedProtocol):
         self._held = 0
         self._within = inf
         """The fewest seconds that what is sent now has been given: what comes leaves as soon."""
+        self._leaving: asyncio.Handle | None = None
         self._transport: asyncio.Transport | None = None
         self._reason = "its process ended"
         self.writable = False
@@ -84,7 +83,7 @@ class Link(asyncio.BufferedProtocol):
         Raises:
             Unsendable: it is not sent.
         """
-        if not self.writable or self._held + len(frame) > _BEHIND:
+        if not self.writable:
             room = (_BACKLOG - self._waiting()) // 2
             if len(frame) > room:
                 raise LinkFull(len(frame), max(room, 0))
@@ -94,16 +93,19 @@ class Link(asyncio.BufferedProtocol):
         """Writes what has been sent, now."""
         data, self._pending = b"".join(self._pending), []
         self._within, self._held = inf, 0
+        if self._leaving is not None:
+            self._leaving.cancel()
+            self._leaving = None
         if self._transport is not None and data:
             self._transport.write(data)
 
     def _append(self, frame: bytes, within: float) -> None:
         if within < self._within:
             self._within = within
-            if within:
-                self._loop.call_later(within, self.flush)
-            else:
-                self._loop.call_soon(self.flush)
+            if self._leaving is not None:
+                self._leaving.cancel()
+            soon, later = self._loop.call_soon, self._loop.call_later
+            self._leaving = later(within, self.flush) if within else soon(self.flush)
         self._pending.append(frame)
         self._held += len(frame)
         if self._held >= _WRITTEN:

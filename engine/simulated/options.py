@@ -95,7 +95,9 @@ def parse(options: Mapping[str, Any]) -> Options:
     parsed = read("simulated", options, Options)
     if parsed.tick is not None:
         if parsed.replies != "by_itself" or parsed.mode != "echo":
-            raise EngineError('simulated: tick: expected none without "replies": "by_itself"')
+            raise EngineError(
+                'simulated: tick: expected none without "replies": "by_itself" and "mode": "echo"'
+            )
         if parsed.tick < 1 or parsed.tick * parsed.output_rate % parsed.input_rate:
             raise EngineError(
                 "simulated: tick: expected input samples that make a whole number of output"

@@ -31,8 +31,6 @@ _READ = 1 << 17
 _SETTLE = 5.0
 """Seconds from the last session's start to the first frame that is counted: by then, what so many
 starts cost has been caught up with."""
-_LET_GO = 25
-"""Pieces in a row that a server may let go of, to be as soon as before: two seconds."""
 _PATIENCE = 20.0
 _LEAVING = 5.0
 
@@ -61,11 +59,8 @@ class Caller:
             return
         caller, number = mark
         due = number if self.last is None else (self.last + 1) % frames.PERIOD
-        missing = (number - due) % frames.PERIOD
-        if caller != self.number or missing > _LET_GO:
+        if caller != self.number or number != due:
             heard.wrong += 1
-        elif heard.counts:
-            heard.let_go += missing
         self.last = number
         if heard.counts:
             heard.back.append(now - self.first_said - number * SECONDS)

@@ -25,8 +25,6 @@ class Heard:
     underruns: int = 0
     wrong: int = 0
     """Frames of somebody else's sound, or out of order."""
-    let_go: int = 0
-    """Frames of the caller's sound that did not come back, and those behind them did."""
     silent: int = 0
     """Frames of silence after the first of sound."""
     errors: int = 0

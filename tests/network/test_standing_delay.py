@@ -7,8 +7,6 @@ back as soon as it did before.
 
 from __future__ import annotations
 
-import asyncio
-import base64
 import json
 import os
 import signal
@@ -21,7 +19,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from aiohttp import ClientSession, ClientWebSocketResponse
 
 from server.bench.webrtc.crowd import Crowd
 from server.bench.webrtc.found import STRETCH, found
@@ -29,7 +26,6 @@ from server.bench.webrtc.speech import RATE, SECONDS, Speech, speech
 from tests.browser.networks import behind_a_relay
 from tests.conftest import Tell
 from tests.network.relay import Relay
-from tests.network.simulated import simulated
 from tests.serving import Server
 
 SOON, WITHIN = 2.0, 15.0
@@ -145,65 +141,3 @@ def test_two_seconds_after_trouble_sound_comes_as_soon_as_before(
         later = statistics.median(caller.delays())
     tell(f"{engine} echo: {1000 * before:.0f} ms; {trouble}: {1000 * later:.0f} ms")
     assert later <= before + MORE[engine]
-
-
-async def test_over_a_socket_sound_comes_as_soon_as_before_once_the_caller_has_paused(
-    tmp_path: Path, tell: Tell
-) -> None:
-    """A client that says nothing for a second, then all at once, as a stalled network has it."""
-    options = {"replies": "by_itself", "threshold": 0.0, "tick": 1920, "input_rate": 24_000}
-    with simulated(tmp_path / "log", **options) as server:
-        async with ClientSession() as web, web.ws_connect(f"{server.url}v1/live/sessions") as ws:
-            await ws.send_json({"type": "session.start", "session": {"model": "gpt-live-1"}})
-            assert (await ws.receive_json(timeout=15))["type"] == "session.started"
-            beeping = Beeping(ws)
-            hearing = asyncio.create_task(beeping.hear())
-            await beeping.say(2.7)
-            before = beeping.latest()
-            await asyncio.sleep(1.0)
-            await beeping.say(5.0)
-            after = beeping.latest()
-            hearing.cancel()
-    tell(f"echo over a socket: {1000 * before:.0f} ms, after a stall {1000 * after:.0f} ms")
-    assert after <= before + 0.16
-
-
-class Beeping:
-    """Who says a beep of 100 ms each second, and hears when it comes back."""
-
-    PIECE = 0.02
-
-    def __init__(self, ws: ClientWebSocketResponse) -> None:
-        self._ws = ws
-        self._began = time.monotonic()
-        self._pieces = 0
-        self._said: list[float] = []
-        self._came: list[float] = []
-
-    async def say(self, seconds: float) -> None:
-        """Speaks for so long; what should have been said by now comes first, at once."""
-        until = time.monotonic() + seconds
-        while (due := self._began + self._pieces * self.PIECE) < until:
-            await asyncio.sleep(max(0.0, due - time.monotonic()))
-            beat = self._pieces % 50
-            if beat == 25:
-                self._said.append(due)
-            loud = 25 <= beat < 30
-            level = np.full(round(self.PIECE * 24_000), 16_000 * loud, np.int16)
-            audio = base64.b64encode(level.tobytes()).decode()
-            await self._ws.send_json({"type": "session.input_audio.append", "audio": audio})
-            self._pieces += 1
-
-    async def hear(self) -> None:
-        """Notes when each beep begins to come back."""
-        loud = False
-        async for message in self._ws:
-            event = json.loads(message.data)
-            if event["type"] == "session.output_audio.delta":
-                was, loud = loud, b"\x80\x3e" in base64.b64decode(event["delta"])
-                if loud and not was:
-                    self._came.append(time.monotonic())
-
-    def latest(self) -> float:
-        """Seconds from saying the latest beep that came back to hearing it."""
-        return self._came[-1] - self._said[len(self._came) - 1]

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from engine.audio.pcm import Int16
 from engine.contract import Cancel, Order
-from engine.duplex.buffer import CAP, PREBUFFER, QUIET, STANDS, Buffer
+from engine.duplex.buffer import CAP, PREBUFFER, Buffer
 
 FRAME = 8
 STEPS = st.lists(
@@ -109,23 +109,6 @@ def test_where_sound_may_come_faster_than_it_is_spoken_all_of_it_is_heard() -> N
         offered += room
         filled(buffer)
     assert buffer.dropped == 0
-
-
-@given(st.integers(1, 40))
-def test_who_was_never_faster_is_heard_as_soon_as_before_after_some_pauses(stalled: int) -> None:
-    """A stall of the client's, and then all at once. Every third frame is a pause."""
-    spoken = [np.full(FRAME, QUIET + (tick % 3 > 0), np.int16) for tick in range(60 + 4 * stalled)]
-    buffer, told, waits, words = Buffer(FRAME, len(spoken) * FRAME), 0, [], 0
-    for tick in range(len(spoken)):
-        if not 20 <= tick < 20 + stalled:
-            buffer.put(np.concatenate(spoken[told : tick + 1]))
-            told = tick + 1
-        words += int((filled(buffer)[0] > QUIET).sum())
-        waits.append(buffer.held)
-    while buffer.held:
-        words += int((filled(buffer)[0] > QUIET).sum())
-    assert waits[-1] <= waits[STANDS]
-    assert words == (np.concatenate(spoken) > QUIET).sum()
 
 
 def test_the_oldest_goes_first() -> None:

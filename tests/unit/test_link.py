@@ -72,8 +72,8 @@ async def test_a_writes_worth_leaves_before_the_turn_is_over() -> None:
 
 async def test_more_than_half_of_the_room_is_not_taken(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_BACKLOG", 1000)
-    monkeypatch.setattr(module, "_BEHIND", 100)
     async with linked() as (link, _):
+        link.pause_writing()
         link.offer(wire.pack(wire.Audio(1, np.zeros(200, np.int16))))
         with pytest.raises(LinkFull, match="expected at most 295 bytes now"):
             link.offer(wire.pack(wire.Audio(1, np.zeros(200, np.int16))))

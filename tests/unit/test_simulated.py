@@ -130,6 +130,10 @@ def test_a_draft_fits_only_its_turn_and_revision() -> None:
         ({"tikc": 1}, "unknown field `tikc`"),
         ({"faults": [{"kind": "sulk"}]}, r"Invalid enum value 'sulk' - at `\$.faults"),
         ({"tick": 1280}, 'tick: expected none without "replies": "by_itself"'),
+        (
+            {"tick": 1280, "replies": "by_itself", "mode": "scripted"},
+            'tick: expected none without "replies": "by_itself" and "mode": "echo"',
+        ),
         ({"tick": 1, "replies": "by_itself"}, "tick: expected input samples that make a whole"),
         ({"capacity": "many"}, r"Expected `int`, got `str` - at `\$.capacity`"),
     ],
