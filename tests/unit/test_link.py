@@ -70,6 +70,17 @@ async def test_a_writes_worth_leaves_before_the_turn_is_over() -> None:
         assert len(theirs.recv(1 << 20)) > 80_000
 
 
+async def test_what_is_sent_next_is_not_hurried_by_what_had_to_leave_before() -> None:
+    async with linked() as (link, theirs):
+        link.send(sound(1), within=0.05)
+        link.send(wire.Audio(2, np.zeros(40_000, np.int16)), within=0.05)
+        assert await came(theirs) == [1, 2]
+        link.send(sound(3), within=60.0)
+        await asyncio.sleep(0.15)
+        with pytest.raises(BlockingIOError):
+            theirs.recv(1)
+
+
 async def test_more_than_half_of_the_room_is_not_taken(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_BACKLOG", 1000)
     async with linked() as (link, _):
