@@ -1,7 +1,9 @@
 """What the load is compared with: an aiohttp server that moves the same frames and does no more.
 
 Whoever connects is told that its session has started; what it says is received and thrown away, and
-every 80 ms all are sent a text as long as the event that would bring a frame of sound.
+every 80 ms all are sent a text as long as the event that would bring a frame of sound. Its garbage
+is looked for as Parley's is (:mod:`server.garbage`): a look at all there is makes it late long
+before its core is full.
 ``python -m server.bench.bare PROTOCOL`` prints its URL when it is ready.
 """
 
@@ -16,6 +18,7 @@ from aiohttp import WSMsgType, web
 
 from server.bench import frames
 from server.bench.frames import DIALECTS, SECONDS, Dialect
+from server.garbage import Leavings
 
 
 class Bare:
@@ -24,6 +27,7 @@ class Bare:
     def __init__(self, dialect: Dialect) -> None:
         self._dialect = dialect
         self._sockets: dict[web.WebSocketResponse, None] = {}
+        self._leavings = Leavings()
 
     async def handle(self, request: web.Request) -> web.WebSocketResponse:
         """One caller."""
@@ -37,10 +41,12 @@ class Bare:
                 pass
         finally:
             del self._sockets[ws]
+            self._leavings.ended(len(self._sockets))
         return ws
 
     async def run(self) -> None:
         """Sends everybody a frame whenever one is due."""
+        self._leavings.spare()
         text, due = frames.delta(self._dialect), time.monotonic()
         while True:
             due += SECONDS
