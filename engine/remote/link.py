@@ -140,7 +140,7 @@ class Link(asyncio.BufferedProtocol):
     def buffer_updated(self, nbytes: int) -> None:
         self.quiet = 0
         try:
-            for message in self._unpacker.push(bytes(self._came[:nbytes])):
+            for message in self._unpacker.push(self._came[:nbytes]):
                 self._received(message)
         except (EngineError, ValueError):
             self.abort("it sent what cannot be read")

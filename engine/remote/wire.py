@@ -204,7 +204,7 @@ class Unpacker:
         self._decoder = msgspec.msgpack.Decoder(kind)
         self._rest = b""
 
-    def push(self, data: bytes) -> Iterator[Any]:
+    def push(self, data: bytes | memoryview) -> Iterator[Any]:
         """The messages that ``data`` completes; they must all be taken.
 
         Raises:
