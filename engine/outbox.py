@@ -26,6 +26,8 @@ _OVERHEAD = 512
 class Outbox:
     """The events of one session, from whoever makes them to whoever listens."""
 
+    __slots__ = ("_busy", "_events", "_held", "_limit", "_listener", "_replies", "closed")
+
     def __init__(self, limit: int = _LIMIT) -> None:
         self.closed: Closed | None = None
         """The last event, once there is one; it may not have been told yet."""

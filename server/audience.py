@@ -32,6 +32,8 @@ class Audience:
         missed: keeps what a client may come back for.
     """
 
+    __slots__ = ("_adapter", "_places", "missed")
+
     def __init__(self, adapter: Adapter, missed: Missed) -> None:
         self.missed = missed
         self._adapter = adapter

@@ -29,6 +29,8 @@ class Heard:
         samples: kept at most; 0 keeps nothing.
     """
 
+    __slots__ = ("_fresh", "_kept", "_limit", "end")
+
     def __init__(self, samples: int) -> None:
         self._limit = samples
         self._kept = bytearray()

@@ -51,6 +51,12 @@ class Inbox:
         failed: is told what went wrong.
     """
 
+    __slots__ = (
+        "_adapter", "_answered", "_audience", "_count_at", "_failed", "_going_on", "_in_debt",
+        "_leg", "_place", "_presence", "_record", "_roomy", "_sender", "_session", "_waiting",
+        "_where", "asking", "reads_on", "received", "waits",
+    )  # fmt: skip
+
     def __init__(
         self,
         session: Session,

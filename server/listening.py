@@ -33,6 +33,11 @@ class Listening:
         kept: seconds of it that are kept.
     """
 
+    __slots__ = (
+        "_cleared", "_conversation", "_ended", "_heard", "_items", "_lengths", "_places", "_rate",
+        "_speaking", "_tell", "committed", "hear", "turn",
+    )  # fmt: skip
+
     def __init__(
         self, conversation: Conversation, tell: Callable[[Happening], None], rate: int, kept: int
     ) -> None:

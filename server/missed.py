@@ -24,6 +24,8 @@ class Missed:
     the sound itself wants all of it, while sound that has its time is over.
     """
 
+    __slots__ = ("_away", "_bounds", "_here", "_kept", "_left", "_size", "sound")
+
     def __init__(self, *, sound: bool) -> None:
         self.sound = sound
         """Whether events that carry sound are to be kept, too."""

@@ -75,6 +75,8 @@ class Replies:
         live: their sound is told when it leaves, not here.
     """
 
+    __slots__ = ("_conversation", "_live", "_open", "_rate", "_tell", "get")
+
     def __init__(
         self,
         conversation: Conversation,

@@ -57,6 +57,13 @@ class Session:
         now: nanoseconds, of the clock that ``tick`` goes on with.
     """
 
+    __slots__ = (
+        "_activity", "_began", "_context", "_cuts", "_engine", "_faulted", "_greeting", "_idle",
+        "_idle_turn", "_judging", "_listening", "_live", "_look_at", "_now", "_owed", "_pace",
+        "_reported", "_speaking", "_stream", "_tell", "_updates", "conversation",
+        "ended", "heard", "id", "info", "items", "muted", "settings",
+    )  # fmt: skip
+
     def __init__(
         self,
         session_id: str,
@@ -70,9 +77,7 @@ class Session:
         live: bool = False,
         now: int = 0,
     ) -> None:
-        self.id = session_id
-        self.info = info
-        self.settings = settings
+        self.id, self.info, self.settings = session_id, info, settings
         self.conversation = Conversation()
         self.items = Items(self.conversation, tell, self._share_context, info)
         self.muted = False
@@ -80,7 +85,7 @@ class Session:
         self.ended, self.heard = False, 0.0  # seconds of the caller's sound
         self._engine, self._tell = engine, tell
         self._stream = playout if isinstance(playout, Streamed) else None
-        self._playout, self._live, self._greeting = playout, live, greeting
+        self._live, self._greeting = live, greeting
         self._cuts = info.tick is None  # A clocked engine listens as it speaks: it yields itself.
         self._pace = 1 if self._cuts else 10
         rate, kept = info.input_rate, 0 if playout.paced else KEPT
@@ -330,12 +335,7 @@ class Session:
 
     def _show(self) -> None:
         """Says what a person should see the service doing, when it changes."""
-        if self._speaking.playing(self._now):
-            activity: Activity = "speaking"
-        elif self._speaking.active() or self._judging:
-            activity = "thinking"
-        else:
-            activity = "listening"
+        activity = self._speaking.activity(self._now, judging=self._judging)
         if activity != self._activity and not self.ended:
             self._activity = activity
             self._tell(happen.ActivityChanged(activity=activity))

@@ -15,7 +15,7 @@ from engine import contract
 from engine.contract import EngineInfo, Sound
 from server import happenings as happen
 from server.conversation import Conversation, Item
-from server.happenings import Happening, Reason
+from server.happenings import Activity, Happening, Reason
 from server.playout import Playout, Taken, forget_oldest
 from server.replies import Outcome, Replies, Reply, new_id
 from server.requests import ReplyRequest, SessionSettings
@@ -35,6 +35,11 @@ class Speaking:
         info: the engine's facts.
         live: what sounds is told when it leaves, not as it is made.
     """
+
+    __slots__ = (
+        "_calls_tools", "_conversation", "_last_heard", "_order", "_playout", "_rate", "_replies",
+        "_sounding", "_tell",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -67,6 +72,12 @@ class Speaking:
     def playing(self, now: int) -> bool:
         """Whether the caller hears a reply."""
         return self._playout.playing(now) is not None
+
+    def activity(self, now: int, *, judging: bool) -> Activity:
+        """What a person should see the service doing; ``judging``: whether a turn has ended."""
+        if self.playing(now):
+            return "speaking"
+        return "thinking" if self.active() or judging else "listening"
 
     def ask(
         self,

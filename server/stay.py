@@ -62,6 +62,13 @@ class Stay:
         metrics: counts.
     """
 
+    __slots__ = (
+        "_active", "_adapter", "_began", "_clocked", "_ended", "_engine", "_gone", "_grace",
+        "_idle", "_longest", "_paced", "_place", "_presence", "_record", "_rest", "_settled",
+        "_tasks", "audience", "call_id", "id", "inbox", "live", "look_at", "owner", "session",
+        "tokens", "transport",
+    )  # fmt: skip
+
     def __init__(
         self,
         ticket: Ticket,

@@ -16,6 +16,8 @@ from server.playout import SECOND, Taken, forget_oldest
 class Streamed:
     """Playout of an engine that keeps time itself: its frames leave as they come, silence too."""
 
+    __slots__ = ("_finished", "_played", "_playing")
+
     paced = True
 
     def __init__(self) -> None:

@@ -22,6 +22,8 @@ class Updates:
         tell: hears ``SettingsApplied`` and ``SettingsRefused``.
     """
 
+    __slots__ = ("_order", "_tell", "answered", "asked")
+
     def __init__(
         self, order: Callable[[contract.Order], None], tell: Callable[[Happening], None]
     ) -> None:

@@ -37,6 +37,11 @@ class Buffer:
         real_time: whether sound comes as it is spoken, and no faster.
     """
 
+    __slots__ = (
+        "_behind", "_capacity", "_flows", "_frame", "_left", "_orders", "_silence", "_sounds",
+        "_waited", "dropped", "held", "offered", "real_time",
+    )  # fmt: skip
+
     def __init__(self, frame: int, room: int | None = None) -> None:
         self._frame = frame
         self._capacity = CAP * frame if room is None else room

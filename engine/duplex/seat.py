@@ -49,6 +49,8 @@ class Seat:
         frames: ticks that it may run, after which it ends as ``too_long``.
     """
 
+    __slots__ = ("_lock", "_loop", "buffer", "left", "listener", "positions", "slot")
+
     def __init__(
         self,
         loop: Loop,

@@ -31,6 +31,11 @@ class Segments:
         ahead: samples that a reply may be ahead of its playout; frames beyond are not said.
     """
 
+    __slots__ = (
+        "_ahead", "_audible", "_muted", "_patience", "_played", "_quiet", "_reply", "_sent",
+        "_silence", "_words", "replies",
+    )  # fmt: skip
+
     def __init__(self, *, frame: int, audible: float, patience: int, ahead: int) -> None:
         self._silence = np.zeros(frame, np.int16)
         self._audible = audible

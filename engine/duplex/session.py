@@ -40,6 +40,8 @@ class DuplexSession:
     prompt, is missed.
     """
 
+    __slots__ = ("_facts", "_first", "_left", "_outbox", "_says", "seat", "segments")
+
     def __init__(self, facts: Facts, loop: Loop, left: Callable[[DuplexSession], None]) -> None:
         self._facts, self._left = facts, left
         self.seat = Seat(

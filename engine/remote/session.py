@@ -32,6 +32,10 @@ _PIECE = 1 << 20
 class RemoteSession:
     """A session on the other side of the border."""
 
+    __slots__ = (
+        "_capacity", "_link", "_looks", "_number", "_offered", "_outbox", "_patience", "_taken",
+    )  # fmt: skip
+
     def __init__(self, number: int, link: Link, capacity: int, info: EngineInfo) -> None:
         self._number = number
         self._link = link

@@ -54,6 +54,8 @@ def input_decoder(coding: Coding, rate: int) -> Decode:
 class OutputEncoder:
     """Samples at the engine's ``rate`` (Hz) to bytes of one coding."""
 
+    __slots__ = ("_encode", "_resampler", "push")
+
     def __init__(self, coding: Coding, rate: int) -> None:
         self._encode = _TO[coding.law]
         self._resampler = Resampler(rate, coding.rate)
@@ -83,6 +85,10 @@ class InputBuffer:
         coding: of what comes in.
         rate: Hz, of what is heard.
     """
+
+    __slots__ = (
+        "_coding", "_decode", "_rate", "_room", "_session", "_step", "_unheard", "_width", "behind",
+    )  # fmt: skip
 
     def __init__(self, session: _Hearing, coding: Coding, rate: int) -> None:
         self._session = session

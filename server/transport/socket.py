@@ -62,6 +62,8 @@ log = structlog.get_logger(__name__)
 class SocketSubscriber:
     """The writing half of one socket: what cannot leave at once is queued."""
 
+    __slots__ = ("_bytes", "_changed", "_finished", "_metrics", "_queue", "_ws", "overrun")
+
     def __init__(self, ws: DirectSocket, metrics: Metrics) -> None:
         self._ws = ws
         self._metrics = metrics
@@ -108,6 +110,8 @@ class SocketSubscriber:
 
 class SocketReader:
     """The reading half of one socket: what cannot be taken at once waits to be received."""
+
+    __slots__ = ("_free_at", "_inbox", "_stay", "_subscriber", "_ws")
 
     def __init__(self, ws: DirectSocket, stay: Stay, subscriber: SocketSubscriber) -> None:
         self._ws = ws

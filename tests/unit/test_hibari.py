@@ -13,7 +13,7 @@ from engine.cascade.moonshine import RATE as HEARING
 from engine.cascade.moonshine import Moonshine
 from engine.cascade.stages import Spoken, StageError, Word
 from engine.weights import Paths
-from tests.sounds import SENTENCES, error_rate, resampled
+from tests.sounds import SENTENCES, resampled, words
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -64,10 +64,14 @@ async def test_cut_behind_a_word_just_the_words_before_are_understood(
     await recogniser.start()
     text = "The station is behind the big yellow building on the left."
     spoken, _ = await said(voice, text)
+    whole = words(text)
     for count in (2, 3, 4, 5, 6, 7, 8, 11):
         heard = np.pad(spoken.pcm[: spoken.words[count - 1].end], (0, RATE // 3))
         recognition = await recogniser.transcribe(resampled(heard, RATE, HEARING))
-        assert error_rate(" ".join(text.split()[:count]), recognition.text) == 0
+        understood = words(recognition.text)
+        assert understood[:count] == whole[:count]
+        # A recogniser may end the sentence by itself, but not with what was cut off.
+        assert not set(understood[count:]) & set(whole[count:])
     await recogniser.stop()
 
 

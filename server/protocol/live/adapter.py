@@ -66,6 +66,12 @@ class LiveAdapter:
         leg: its sound goes over a leg, not in these events.
     """
 
+    __slots__ = (
+        "_channel", "_close_id", "_delegations", "_encoder", "_leg", "_reflected_in",
+        "_reflected_out", "_reported", "_said", "_session", "_shown", "_spoken", "_start_id",
+        "_watched", "input",
+    )  # fmt: skip
+
     def __init__(
         self, session: Session, shown: Resource, event_id: str | None, *, leg: bool
     ) -> None:

@@ -40,6 +40,8 @@ class _Prose:
 class OutputTimeline:
     """What is said to the caller; ``rate`` is in Hz."""
 
+    __slots__ = ("_position", "_prose", "_rate", "_words", "ms")
+
     def __init__(self, rate: int) -> None:
         self.ms = 0
         """How far the stream has come."""
@@ -94,6 +96,8 @@ class InputTimeline:
 
     Sound follows sound, unless the caller sent none for a while: then it stands where it came.
     """
+
+    __slots__ = ("_began", "_paused", "_position", "_prose", "_rate", "_stopped", "_told")
 
     def __init__(self, rate: int) -> None:
         self._rate = rate
