@@ -66,11 +66,12 @@ class Audience:
 
     def tell(self, events: Sequence[Struct], only: Sequence[Subscriber] | None = None) -> None:
         """Sends each event, written once, to whoever hears it; with ``only``, to these alone."""
-        hearers = tuple(self._places if only is None else only)
+        places = self._places.items() if only is None else ((who, self.place(who)) for who in only)
+        hearers = tuple(places)
         for event in events:
             text = b""
-            for subscriber in hearers:
-                if self._adapter.hears(self.place(subscriber), event):
+            for subscriber, place in hearers:
+                if self._adapter.hears(place, event):
                     text = text or encode(event)
                     subscriber.send(text)
             if (

@@ -16,13 +16,14 @@ from server.playout import SECOND, Taken, forget_oldest
 class Streamed:
     """Playout of an engine that keeps time itself: its frames leave as they come, silence too."""
 
-    __slots__ = ("_finished", "_played", "_playing")
+    __slots__ = ("_end", "_finished", "_played", "_playing")
 
     paced = True
 
     def __init__(self) -> None:
-        self._played: dict[str, int] = {}
+        self._played: dict[str, int] = {}  # of those that have stopped
         self._playing: str | None = None
+        self._end = 0
         self._finished = False
 
     def push(self, reply: str, pcm: Sound, now: int) -> None:
@@ -41,7 +42,7 @@ class Streamed:
         return {}
 
     def played(self, reply: str, now: int) -> int:
-        return self._played.get(reply, 0)
+        return self._end if reply == self._playing else self._played.get(reply, 0)
 
     def playing(self, now: int) -> str | None:
         return self._playing
@@ -51,16 +52,17 @@ class Streamed:
         stopped: tuple[str, ...] = ()
         if self._playing and (self._finished or reply != self._playing):
             stopped = (self._playing,)
+            self._played[self._playing] = self._end
+            forget_oldest(self._played)
             self._playing, self._finished = None, False
         if not reply:
             return Taken(pcm, silent=True, stopped=stopped)
-        self._playing = reply
-        if reply in self._played:
-            end = self._played[reply] = self._played[reply] + len(pcm)
-            return Taken(pcm, reply=reply, end=end, stopped=stopped)
-        self._played[reply] = len(pcm)
-        forget_oldest(self._played)
-        return Taken(pcm, reply=reply, end=len(pcm), started=reply, stopped=stopped)
+        started: str | None = None
+        if self._playing is None:
+            started = None if reply in self._played else reply
+            self._playing, self._end = reply, self._played.get(reply, 0)
+        self._end += len(pcm)
+        return Taken(pcm, reply=reply, end=self._end, started=started, stopped=stopped)
 
 
 class HandedOver:

@@ -46,9 +46,13 @@ def input_decoder(coding: Coding, rate: int) -> Decode:
     complete.
     """
     if coding == Coding("pcm", rate):
-        return lambda data: np.frombuffer(data, pcm.PCM16)
+        return _as_it_is
     decode, resampler = _FROM[coding.law], Resampler(coding.rate, rate)
     return lambda data: resampler.push(decode(data))
+
+
+def _as_it_is(data: bytes | memoryview) -> Sound:
+    return np.frombuffer(data, pcm.PCM16)
 
 
 class OutputEncoder:

@@ -52,6 +52,10 @@ class DirectSocket(web.WebSocketResponse[Literal[False]]):
         together: with whose it reads and writes.
     """
 
+    __slots__ = (
+        "_in_hand", "_most", "_size", "_transport", "_unwritten", "take", "together", "untaken",
+    )  # fmt: skip
+
     def __init__(
         self, protocols: tuple[str, ...], most: int, timeout: float, together: Together
     ) -> None:
@@ -140,6 +144,8 @@ class DirectSocket(web.WebSocketResponse[Literal[False]]):
 
 class _Queue(WebSocketDataQueue):
     """What came: texts are taken right after the turn, the rest waits to be received."""
+
+    __slots__ = ("_came", "_socket")
 
     def __init__(self, socket: DirectSocket, protocol: web.RequestHandler) -> None:
         super().__init__(protocol, _READ_AHEAD, loop=protocol._loop)

@@ -66,8 +66,8 @@ def test_a_reply_that_is_made_whole_sounds_until_another_frame_comes() -> None:
     assert (taken.started, taken.stopped) == ("b", ("a",))
 
 
-def test_only_the_newest_replies_are_remembered() -> None:
+def test_of_those_that_have_stopped_only_the_newest_replies_are_remembered() -> None:
     playout, pcm = Streamed(), np.ones(480, np.float32)
-    for number in range(RECENT + 1):
+    for number in range(RECENT + 2):
         playout.pass_on(str(number), pcm)
     assert (playout.played("0", 0), playout.played("1", 0)) == (0, 480)
