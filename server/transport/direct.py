@@ -88,7 +88,7 @@ class DirectSocket(web.WebSocketResponse[Literal[False]]):
         if transport is None or transport.get_write_buffer_size():
             return False
         if not self._unwritten:
-            self.together.soon(self.flush)
+            self.together.write(self.flush)
         size = len(text)
         self._unwritten.append(
             _LONG.pack(_TEXT, 126, size) if 125 < size < 1 << 16 else _head(size)
@@ -159,7 +159,7 @@ class _Queue(WebSocketDataQueue):
             self._wait(data, size)
             return
         if not came:
-            socket.together.soon(self._take)
+            socket.together.take(self._take)
         came.append((data, size))
 
     def feed_eof(self) -> None:
