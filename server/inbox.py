@@ -1,9 +1,9 @@
 """What clients send a session: events on their way to it, in order and bounded.
 
-An event is taken in the turn of the loop that brings it, unless something has to be waited for: the
-answer to settings or a commit that it may depend on, room in the engine for the sound before it, or
-that its caller's sound of this minute is paid for. A socket is read no further meanwhile, and so
-slows its client down.
+An event is taken as it is brought here, unless something has to be waited for: the answer to
+settings or a commit that it may depend on, room in the engine for the sound before it, or that its
+caller's sound of this minute is paid for. A socket is read no further meanwhile, and so slows its
+client down.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ TAKES_ALL = ("--limits.load", "1")
 
 def announce() -> None:
     """Prints the processor, its cores and their load."""
-    print(f"{platform.processor() or platform.machine()}, {os.cpu_count()} cores, {_load()}")
+    print(f"{_processor()}, {os.cpu_count()} cores, {_load()}")
 
 
 def conclude(before: list[int]) -> None:
@@ -103,6 +103,13 @@ def hurry(niceness: int) -> str:
     with suppress(PermissionError):
         os.setpriority(os.PRIO_PROCESS, 0, niceness)
     return f"niceness {os.getpriority(os.PRIO_PROCESS, 0)}"
+
+
+def _processor() -> str:
+    """Its name (proc(5), ``/proc/cpuinfo``), or its kind where that does not tell."""
+    lines = Path("/proc/cpuinfo").read_text().splitlines()
+    names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return next(names, "") or platform.machine()
 
 
 def _told(pid: int, file: str) -> str:

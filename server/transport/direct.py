@@ -1,4 +1,4 @@
-"""A WebSocket whose texts are taken right after the turn of the event loop in which they were read.
+"""A WebSocket whose texts are taken soon after they were read, without a queue between.
 
 A queue and a task between a socket and its session cost more than all that a frame of sound needs
 besides. So a text goes from aiohttp's parser straight to whoever takes texts, and an event straight
@@ -30,7 +30,8 @@ if TYPE_CHECKING:
     Message = WSMessage | WSMessageTextBytes
 
 _READ_AHEAD = 1 << 16
-"""Bytes that may wait to be received before the client is read no further; twice that at most."""
+"""Bytes that may wait to be received before the client is read no further, twice that at most; and
+of texts that wait to be taken."""
 _AT_ONCE = 16
 """Texts of one client that are taken before others have their turn, of thousands that may come."""
 _WRITTEN_LATER = 1 << 16
@@ -143,14 +144,15 @@ class DirectSocket(web.WebSocketResponse[Literal[False]]):
 
 
 class _Queue(WebSocketDataQueue):
-    """What came: texts are taken right after the turn, the rest waits to be received."""
+    """What came: texts are taken together with others' soon, the rest waits to be received."""
 
-    __slots__ = ("_came", "_socket")
+    __slots__ = ("_came", "_held", "_socket")
 
     def __init__(self, socket: DirectSocket, protocol: web.RequestHandler) -> None:
         super().__init__(protocol, _READ_AHEAD, loop=protocol._loop)
         self._socket = socket
         self._came: list[tuple[Message, int]] = []
+        self._held = 0  # bytes of them
 
     def feed_data(self, data: Message, size: int) -> None:
         socket, came = self._socket, self._came
@@ -161,15 +163,22 @@ class _Queue(WebSocketDataQueue):
         if not came:
             socket.together.take(self._take)
         came.append((data, size))
+        self._held += size
+        if self._held > _READ_AHEAD:
+            self._take()
 
     def feed_eof(self) -> None:
         self._socket.read_rest()
         self._take()
         super().feed_eof()
 
+    def set_exception(self, exc: BaseException, *cause: BaseException) -> None:
+        self._take()
+        super().set_exception(exc, *cause)
+
     def _take(self) -> None:
         """Has the texts that came taken, in order, up to one that has to wait; so do all others."""
-        came, self._came = self._came, []
+        came, self._came, self._held = self._came, [], 0
         for data, size in came:
             take = None if self._socket.untaken else self._socket.take
             if take is None or not take(data.data):

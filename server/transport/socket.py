@@ -121,7 +121,7 @@ class SocketReader:
         self._free_at = 0.0
 
     def take(self, text: bytes) -> bool:
-        """Takes an event right after it was read; False: something has to be waited for.
+        """Takes an event soon after it was read; False: something has to be waited for.
 
         One client gets half of the loop's time at most: thousands of events may come at once.
         """

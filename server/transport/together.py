@@ -2,12 +2,13 @@
 
 A system call leaves the processor's caches and its predictions to the kernel, and the code around
 it starts anew. A server that reads a socket, takes what it brought, writes another one and so on,
-hundreds of times a turn, pays for that each time; one that first reads all that came, then takes
-it, and then writes all that is to be written needs a tenth less of its core (docs/duplex.md).
+hundreds of times a turn, pays for that each time; one that first reads all that came, then writes
+all that is to be written, and then takes all that was read needs a tenth less of its core
+(docs/duplex.md).
 
-What is to be written goes first. While an engine's tick brings frames for many callers, turn by
-turn, what the callers said meanwhile waits a little: it has a frame's time to wait, while a frame
-that comes late is heard.
+What was read waits while, turn by turn, there is something to write, for a short while. So the
+frames that an engine's tick brings for many callers leave before what the callers said meanwhile is
+taken: a frame that comes late is heard, and what is said waits for the next tick anyway.
 """
 
 from __future__ import annotations
@@ -24,8 +25,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 PATIENCE = 0.04
-"""Seconds that what was read waits for what is to be written, at most: half a frame of an engine's
-tick, of which two wait before it anyway."""
+"""Seconds that what was read may wait, half a frame of an engine's tick; a turn or two more where
+turns are long."""
 
 log = structlog.get_logger(__name__)
 
@@ -36,40 +37,46 @@ class Together:
     def __init__(self) -> None:
         self._writes: list[Callable[[], None]] = []
         self._takes: list[Callable[[], None]] = []
-        self._oldest = 0.0  # of what was read and not taken
+        self._oldest = 0.0  # of what was read and waits
+        self._wrote = False  # since then, or since that was looked at
         self._context = Context()  # None of theirs is another's.
 
     def write(self, call: Callable[[], None]) -> None:
         """Has ``call``, which writes, made before anything that is scheduled from now on."""
-        self._soon()
+        if not self._writes:
+            asyncio.get_running_loop().call_soon(self._write, context=self._context)
         self._writes.append(call)
 
     def take(self, call: Callable[[], None]) -> None:
-        """Has ``call``, which takes what was read, made so too, or after a few turns in which there
-        is something to write.
-        """
-        self._soon()
+        """Has ``call``, which takes what was read, made once a turn writes nothing, or soon."""
         if not self._takes:
-            self._oldest = time.monotonic()
+            self._oldest, self._wrote = time.monotonic(), False
+            asyncio.get_running_loop().call_soon(self._take, context=self._context)
         self._takes.append(call)
 
-    def _soon(self) -> None:
-        if not (self._writes or self._takes):
-            asyncio.get_running_loop().call_soon(self._make, context=self._context)
+    def _write(self) -> None:
+        calls, self._writes, self._wrote = self._writes, [], True
+        _make(calls)
 
-    def _make(self) -> None:
-        writes, self._writes = self._writes, []
-        takes: list[Callable[[], None]] = []
-        if not writes or time.monotonic() - self._oldest > PATIENCE:
-            takes, self._takes = self._takes, []
-        elif self._takes:  # Behind what the next turn reads, which may be more to write.
-            loop = asyncio.get_running_loop()
-            loop.call_soon(loop.call_soon, self._make, context=self._context)
-        for call in (*writes, *takes):
-            try:
-                call()
-            except Exception as error:
-                log.error("socket failed", exc_info=error)
+    def _take(self) -> None:
+        if (self._writes or self._wrote) and time.monotonic() - self._oldest <= PATIENCE:
+            asyncio.get_running_loop().call_soon(self._look_again)
+            return
+        calls, self._takes = self._takes, []
+        _make(calls)
+
+    def _look_again(self) -> None:
+        """Before a turn reads: what it reads may be more to write."""
+        self._wrote = False
+        asyncio.get_running_loop().call_soon(self._take)
+
+
+def _make(calls: list[Callable[[], None]]) -> None:
+    for call in calls:
+        try:
+            call()
+        except Exception as error:
+            log.error("socket failed", exc_info=error)
 
 
 TOGETHER = web.AppKey("together", Together)

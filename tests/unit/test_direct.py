@@ -123,3 +123,56 @@ async def test_what_is_sent_before_a_goodbye_comes_before_it() -> None:
     app.router.add_get("/", handle)
     async with TestClient(TestServer(app)) as client, client.ws_connect("/") as ws:
         assert [message.data async for message in ws] == ["one", "two"]
+
+
+GOODBYE = b"\x88\x82\0\0\0\0\x03\xe8"
+
+
+@pytest.mark.parametrize(
+    ("end", "received"),
+    [
+        pytest.param(GOODBYE, [], id="goodbye"),
+        pytest.param(b"\x83\x80\0\0\0\0", [], id="no such frame"),
+        pytest.param(b"\x82\x81\0\0\0\0b" + GOODBYE, [b"b"], id="binary"),
+    ],
+)
+async def test_what_waits_while_others_are_written_to_is_taken_before_what_follows_it(
+    end: bytes, received: list[bytes]
+) -> None:
+    seen: list[bytes] = []
+    served = asyncio.Event()
+
+    async def handle(request: web.Request) -> DirectSocket:
+        together = Together()
+        ws = DirectSocket((), 1 << 20, 2, together)
+        await ws.prepare(request)
+
+        def take(text: bytes) -> bool:
+            seen.append(text)
+            return True
+
+        async def write() -> None:
+            while True:
+                together.write(lambda: None)
+                await asyncio.sleep(0)
+
+        writing = asyncio.create_task(write())
+        ws.take = take
+        async for message in ws:
+            if message.type is not WSMsgType.ERROR:
+                seen.append(message.data)
+        ws.take = None
+        writing.cancel()
+        served.set()
+        return ws
+
+    app = web.Application()
+    app.router.add_get("/", handle)
+    async with TestClient(TestServer(app)) as client, client.ws_connect("/") as ws:
+        connection = ws._conn
+        assert connection is not None
+        assert connection.transport is not None
+        connection.transport.write(b"\x81\x83\0\0\0\0one\x81\x83\0\0\0\0two" + end)
+        async with asyncio.timeout(15):
+            await served.wait()
+    assert seen == [b"one", b"two", *received]

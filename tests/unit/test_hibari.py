@@ -72,6 +72,7 @@ async def test_cut_behind_a_word_just_the_words_before_are_understood(
         assert understood[:count] == whole[:count]
         # A recogniser may end the sentence by itself, but not with what was cut off.
         assert not set(understood[count:]) & set(whole[count:])
+    assert understood == whole
     await recogniser.stop()
 
 

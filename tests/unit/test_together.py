@@ -1,11 +1,12 @@
-"""What sockets put off is done right after the turn, all of it, whatever one of them does; what is
-to be written first."""
+"""What sockets put off is done soon, all of it, whatever one of them does; what is to be written
+first."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 from contextvars import ContextVar
+from functools import partial
 
 import pytest
 
@@ -22,14 +23,22 @@ async def test_all_calls_of_a_turn_are_made_in_order_before_what_is_scheduled_be
     assert seen == ["first", "second", "behind"]
 
 
-async def test_what_is_to_be_written_goes_before_what_was_read() -> None:
+@pytest.mark.parametrize("first", ["take", "write"])
+async def test_what_is_to_be_written_goes_before_what_was_read(first: str) -> None:
     together, seen = Together(), list[str]()
-    together.take(lambda: seen.append("take"))
+    if first == "take":
+        together.take(lambda: seen.append("take"))
     together.write(lambda: seen.append("write"))
-    await asyncio.sleep(0)
-    assert seen == ["write"]
+    if first == "write":
+        together.take(lambda: seen.append("take"))
+    for number in range(5):
+        await asyncio.sleep(0)
+        assert "take" not in seen
+        together.write(partial(seen.append, f"write {number}"))
+        asyncio.get_running_loop().call_soon(seen.append, f"behind {number}")
     await asyncio.sleep(0.01)
-    assert seen == ["write", "take"]
+    behind = [each for n in range(5) for each in (f"write {n}", f"behind {n}")]
+    assert seen == ["write", *behind, "take"]
 
 
 async def test_what_was_read_alone_is_taken_at_once() -> None:
