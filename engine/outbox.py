@@ -73,8 +73,7 @@ class Outbox:
             self._listener(event)
         finally:
             self._busy = False
-            if self._events:
-                self._tell_soon()
+            self._tell_soon()
         return True
 
     def end(self, closed: Closed, fault: Fault | None = None) -> None:

@@ -133,8 +133,10 @@ def _coughed_at(
         caller.pause(INTO)
         coughed = caller.say(cough())
         caller.wait_for_frame(coughed.first + RATE)
+        speaking = caller.state()["activity"] == "speaking"
         if caller.events("output_audio_buffer.stopped", since):
             break
+        assert speaking
         coughs.append(coughed)
         assert len(caller.events("input_audio_buffer.speech_started", since)) == 1
     assert not caller.events("conversation.item.truncated", since)

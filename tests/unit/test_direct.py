@@ -5,16 +5,38 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 
 import pytest
-from aiohttp import WSMsgType, web
+from aiohttp import ClientWebSocketResponse, WSMsgType, web
 from aiohttp.test_utils import TestClient, TestServer
 
+from server.bench.frames import GOODBYE, masked
 from server.transport.direct import DirectSocket
 from server.transport.together import Together
 
+Handler = Callable[[web.Request], Awaitable[DirectSocket]]
+
 TEXTS = [b"%d" % number for number in range(6)]
 REFUSED = b"3"
+
+
+@asynccontextmanager
+async def connected(handle: Handler) -> AsyncIterator[ClientWebSocketResponse]:
+    """A client's socket to a server of ``handle``."""
+    app = web.Application()
+    app.router.add_get("/", handle)
+    async with TestClient(TestServer(app)) as client, client.ws_connect("/") as ws:
+        yield ws
+
+
+def pour(ws: ClientWebSocketResponse, data: bytes) -> None:
+    """Writes frames in one piece."""
+    connection = ws._conn
+    assert connection is not None
+    assert connection.transport is not None
+    connection.transport.write(data)
 
 
 def test_what_is_reached_of_aiohttps_socket_is_where_it_was() -> None:
@@ -42,9 +64,7 @@ async def test_what_cannot_be_taken_at_once_is_not_overtaken() -> None:
             seen.append(("received", message.data))
         return ws
 
-    app = web.Application()
-    app.router.add_get("/", handle)
-    async with TestClient(TestServer(app)) as client, client.ws_connect("/") as ws:
+    async with connected(handle) as ws:
         for text in TEXTS:
             await ws.send_frame(text, WSMsgType.TEXT)
         await ws.close()
@@ -62,9 +82,7 @@ async def test_a_text_of_any_length_is_framed(size: int) -> None:
         await ws.receive()
         return ws
 
-    app = web.Application()
-    app.router.add_get("/", handle)
-    async with TestClient(TestServer(app)) as client, client.ws_connect("/") as ws:
+    async with connected(handle) as ws:
         assert await ws.receive_str(timeout=15) == "x" * size
 
 
@@ -96,15 +114,8 @@ async def test_one_client_is_taken_so_much_of_at_once_and_all_of_it_in_order() -
         counting.cancel()
         return ws
 
-    app = web.Application()
-    app.router.add_get("/", handle)
-    async with TestClient(TestServer(app)) as client, client.ws_connect("/") as ws:
-        connection = ws._conn
-        assert connection is not None
-        assert connection.transport is not None
-        connection.transport.write(
-            b"".join(b"\x81" + bytes((0x80 | len(t),)) + bytes(4) + t for t in texts)
-        )
+    async with connected(handle) as ws:
+        pour(ws, b"".join(masked(text) for text in texts))
         await ws.close()
     assert seen == texts
     assert max(Counter(turns).values()) <= 16
@@ -119,13 +130,8 @@ async def test_what_is_sent_before_a_goodbye_comes_before_it() -> None:
         await ws.close()
         return ws
 
-    app = web.Application()
-    app.router.add_get("/", handle)
-    async with TestClient(TestServer(app)) as client, client.ws_connect("/") as ws:
+    async with connected(handle) as ws:
         assert [message.data async for message in ws] == ["one", "two"]
-
-
-GOODBYE = b"\x88\x82\0\0\0\0\x03\xe8"
 
 
 @pytest.mark.parametrize(
@@ -166,13 +172,8 @@ async def test_what_waits_while_others_are_written_to_is_taken_before_what_follo
         served.set()
         return ws
 
-    app = web.Application()
-    app.router.add_get("/", handle)
-    async with TestClient(TestServer(app)) as client, client.ws_connect("/") as ws:
-        connection = ws._conn
-        assert connection is not None
-        assert connection.transport is not None
-        connection.transport.write(b"\x81\x83\0\0\0\0one\x81\x83\0\0\0\0two" + end)
+    async with connected(handle) as ws:
+        pour(ws, masked(b"one") + masked(b"two") + end)
         async with asyncio.timeout(15):
             await served.wait()
     assert seen == [b"one", b"two", *received]
