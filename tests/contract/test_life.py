@@ -106,6 +106,7 @@ async def test_sound_that_is_not_a_number_ends_its_reply_and_nothing_else(
 
 async def test_a_crash_is_told_within_two_seconds_and_the_engine_comes_back() -> None:
     async with lively(faults=[{"kind": "crash", "after": 0.3}]) as (engine, caller):
+        caller.plays = False  # the reply must not end before
         caller.order(Respond(reply="r", revision=0, verbatim="word " * 100))
         await caller.until(ReplyAudio)
         before = engine.pid
