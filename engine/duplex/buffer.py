@@ -38,8 +38,8 @@ class Buffer:
     """
 
     __slots__ = (
-        "_behind", "_capacity", "_flows", "_frame", "_left", "_orders", "_silence", "_sounds",
-        "_waited", "dropped", "held", "offered", "real_time",
+        "_behind", "_capacity", "_flows", "_frame", "_orders", "_silence", "_sounds",
+        "_surplus", "_waited", "dropped", "held", "offered", "real_time",
     )  # fmt: skip
 
     def __init__(self, frame: int, room: int | None = None) -> None:
@@ -50,7 +50,7 @@ class Buffer:
         self._orders: deque[tuple[int, Order]] = deque()
         """Each with the samples that had been offered before it."""
         self._flows = False
-        self._left: deque[int] = deque(maxlen=STANDS)  # samples, by each of the latest ticks
+        self._surplus: list[int] = []  # samples, of the latest ticks in a row that left any
         self.real_time = False
         self._waited = 0
         self._behind = 0  # samples that skipped ticks did not take
@@ -105,11 +105,14 @@ class Buffer:
 
     def _catch_up(self) -> None:
         """Drops what no tick of the last while had need of, if it is half a frame or more."""
-        self._left.append(self.held)
-        surplus = min(self._left) - (PREBUFFER - 1) * self._frame
-        if len(self._left) == STANDS and surplus >= self._frame / 2:
-            self._let_go(surplus)
-            self._left.clear()
+        surplus = self.held - (PREBUFFER - 1) * self._frame
+        if surplus < self._frame / 2:
+            self._surplus.clear()
+            return
+        self._surplus.append(surplus)
+        if len(self._surplus) == STANDS:
+            self._let_go(min(self._surplus))
+            self._surplus.clear()
 
     def _let_go(self, samples: int) -> None:
         """Drops the oldest samples, if there are any to drop."""

@@ -33,12 +33,13 @@ from engine.contract import (
     EngineError,
     EngineUnavailable,
     Fault,
+    Order,
     State,
 )
 from engine.duplex.options import Choices
 from engine.duplex.pulse import Pulse
 from engine.duplex.seat import Frame, Listener, Seat
-from engine.duplex.sounds import Sounds
+from engine.duplex.sounds import AT_ONCE, Sounds
 
 if TYPE_CHECKING:
     from engine.duplex.prompt import Prompt
@@ -251,26 +252,36 @@ class Loop:
         while self._asked:
             self._asked.popleft()()
         batch, seats = self._batch, list(self._seats)
-        slots, primed = [seat.slot for seat in seats], batch.primed.tolist()
-        pieces: list[Int16] = []
-        orders = [seat.fill(pieces, listens=primed[seat.slot], skipped=skipped) for seat in seats]
-        run = np.zeros_like(batch.primed)
+        parts = [seats[at : at + AT_ONCE] for at in range(0, len(seats), AT_ONCE)]
+        primed, run = batch.primed.tolist(), np.zeros_like(batch.primed)
+        orders = [self._hear(part, primed, skipped) for part in parts]
+        slots = [seat.slot for seat in seats]
         run[slots] = batch.primed[slots]
-        self._sounds.hear(slots, pieces)
         batch.tick(run)
-        sounds, levels = self._sounds.say(slots)
         due, tokens = (run & batch.sane & batch.due).tolist(), batch.tokens[:, 0].tolist()
-        frames = [
-            (seat.listener, Frame(skipped, given, pcm if due[slot] else None, level, tokens[slot]))
-            for seat, slot, given, pcm, level in zip(
-                seats, slots, orders, sounds, levels, strict=True
-            )
-        ]
-        self._tell(partial(_hand_out, frames))
+        for part, given in zip(parts, orders, strict=True):
+            slots = [seat.slot for seat in part]
+            frames = [
+                (
+                    seat.listener,
+                    Frame(skipped, obeyed, pcm if due[slot] else None, level, tokens[slot]),
+                )
+                for seat, slot, obeyed, pcm, level in zip(
+                    part, slots, given, *self._sounds.say(slots), strict=True
+                )
+            ]
+            self._tell(partial(_hand_out, frames))
         sane = batch.sane.tolist()
         for seat in seats:
             if primed[seat.slot] and not (sane[seat.slot] and seat.left is None):
                 self._account(seat, sane=sane[seat.slot])
+
+    def _hear(self, seats: list[Seat], primed: list[bool], skipped: int) -> list[list[Order]]:
+        """Lets the model hear a tick's share of each; returns the orders behind it."""
+        pieces: list[Int16] = []
+        orders = [seat.fill(pieces, listens=primed[seat.slot], skipped=skipped) for seat in seats]
+        self._sounds.hear([seat.slot for seat in seats], pieces)
+        return orders
 
     def _account(self, seat: Seat, *, sane: bool) -> None:
         """Ends the caller whose numbers broke, or whose last frame this was."""

@@ -1,10 +1,10 @@
 """Everyone's sound into a batch, and out of it.
 
-It comes and goes as 16-bit samples, and the batch has floats. All rows are done at once, and where
-they lie is kept from tick to tick: a call for each caller costs several times as much, and pages of
-memory that are new at every tick cost more than all the arithmetic. NumPy lets go of the
-interpreter's lock at each array that is not small, and the event loop, where it has much to do,
-gives it back after 5 ms only: so pieces are not put together by NumPy.
+It comes and goes as 16-bit samples, and the batch has floats. Many rows are done at once, and where
+they lie is kept: a call for each caller costs several times as much, and so do rows that are too
+many for the processor's cache. NumPy lets go of the interpreter's lock at each array that is not
+small, and the event loop, where it has much to do, gives it back after 5 ms only: so pieces are not
+put together by NumPy.
 """
 
 from __future__ import annotations
@@ -22,16 +22,23 @@ if TYPE_CHECKING:
     from engine.duplex.loop import Batch
 
 
+AT_ONCE = 64
+"""Rows that are done at once, at most: half a megabyte of floats, of 80 ms at 24 kHz."""
+
+
 class Sounds:
     """The sound of those who sit in ``batch``."""
 
     def __init__(self, batch: Batch) -> None:
         self._batch = batch
         self._pieces = BytesIO()
-        self._in, self._out = np.empty_like(batch.pcm), np.empty_like(batch.heard)
+        self._in = np.empty_like(batch.pcm[:AT_ONCE])
+        self._out = np.empty_like(batch.heard[:AT_ONCE])
 
     def hear(self, slots: list[int], pieces: list[Int16]) -> None:
-        """Lets the batch hear ``pieces``, which are one frame for each of ``slots``, in a row."""
+        """Lets the batch hear ``pieces``, which are one frame for each of ``slots``, in a row; of
+        :data:`AT_ONCE` at most.
+        """
         rows, size = len(slots), self._in.shape[1]
         self._pieces.seek(0)
         self._pieces.writelines(cast("list[memoryview]", pieces))  # They are buffers, too.
@@ -39,7 +46,7 @@ class Sounds:
         self._batch.pcm[slots] = from_int16(frames.reshape(rows, size), out=self._in[:rows])
 
     def say(self, slots: list[int]) -> tuple[list[Sound], list[float]]:
-        """What each of ``slots`` says after a tick, and the root mean square of that.
+        """What each of ``slots``, as many at most, says after a tick, and its root mean square.
 
         A frame that is not a number stays as it is, for whoever checks that.
         """

@@ -52,7 +52,7 @@ class Echoes:
         self.heard = self.pcm if same else np.zeros((slots, spoken), np.float32)
         self.tokens = np.zeros((slots, 1), np.int64)
         self.due = self.sane = np.ones(slots, np.bool_)
-        self._free = list(range(slots))
+        self._free = list(range(slots))[::-1]
         self.primed, self._speaks = np.zeros((2, slots), np.bool_)
         self._begun, self._frames = np.zeros((2, slots), np.int64)
         self._resamplers: dict[int, Resampler] = {}
@@ -79,7 +79,9 @@ class Echoes:
         slots = np.flatnonzero(run).tolist()
         base, each = self._options.tick_cost
         time.sleep(base + each * len(slots))
-        speaks = run & (rms(self.pcm) >= self._options.threshold)
+        used = slots[-1] + 1 if slots else 0
+        speaks = run.copy()
+        speaks[:used] &= rms(self.pcm[:used]) >= self._options.threshold
         if self.heard is not self.pcm:
             for slot in slots:
                 self.heard[slot] = self._resamplers[slot].push(self.pcm[slot])

@@ -17,6 +17,7 @@ from engine.contract import CloseReason, EngineBusy, EngineError, EngineUnavaila
 from engine.duplex.loop import Loop
 from engine.duplex.options import Choices
 from engine.duplex.seat import Frame, Seat
+from engine.duplex.sounds import AT_ONCE
 
 FRAME = 16
 PERIOD = 0.03
@@ -159,6 +160,15 @@ async def test_each_caller_hears_its_own_sound_and_a_frame_at_every_tick() -> No
         await talk(ears, 10)
         assert loop.figures()["faults"] == 0
     assert ears[0].length == ticks(loop) - ears[0].since
+    gapless(ears)
+
+
+async def test_more_callers_than_are_served_at_once_each_hear_their_own() -> None:
+    callers = 2 * AT_ONCE + 7
+    async with running(slots=callers) as loop:
+        ears = await seated(loop, *range(1, callers + 1))
+        await talk(ears, 8)
+        await until(lambda: all(ear.sound for ear in ears))
     gapless(ears)
 
 
