@@ -73,7 +73,8 @@ class Outbox:
             self._listener(event)
         finally:
             self._busy = False
-            self._tell_soon()
+            if self._held or self.closed is not None:
+                self._tell_soon()
         return True
 
     def end(self, closed: Closed, fault: Fault | None = None) -> None:

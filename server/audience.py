@@ -32,12 +32,13 @@ class Audience:
         missed: keeps what a client may come back for.
     """
 
-    __slots__ = ("_adapter", "_places", "missed")
+    __slots__ = ("_adapter", "_keeps_sound", "_places", "missed")
 
     def __init__(self, adapter: Adapter, missed: Missed) -> None:
         self.missed = missed
         self._adapter = adapter
-        self._places: dict[Subscriber, Place] = {}
+        self._keeps_sound = missed.sound
+        self._places: tuple[tuple[Subscriber, Place], ...] = ()
 
     @property
     def crowded(self) -> bool:
@@ -50,24 +51,24 @@ class Audience:
             subscriber.send(encode(event))
         for text in missed:
             subscriber.send(text)
-        self._places[subscriber] = place
+        self.leave(subscriber)
+        self._places += ((subscriber, place),)
 
     def leave(self, subscriber: Subscriber) -> None:
         """Sends it nothing more."""
-        self._places.pop(subscriber, None)
+        self._places = tuple(each for each in self._places if each[0] is not subscriber)
 
     def clear(self) -> None:
         """Sends nobody anything more."""
-        self._places.clear()
+        self._places = ()
 
     def place(self, subscriber: Subscriber) -> Place:
         """Where it sits; the client's for one who has gone."""
-        return self._places.get(subscriber, "client")
+        return next((place for each, place in self._places if each is subscriber), "client")
 
     def tell(self, events: Sequence[Struct], only: Sequence[Subscriber] | None = None) -> None:
         """Sends each event, written once, to whoever hears it; with ``only``, to these alone."""
-        places = self._places.items() if only is None else ((who, self.place(who)) for who in only)
-        hearers = tuple(places)
+        hearers = self._places if only is None else [(who, self.place(who)) for who in only]
         for event in events:
             text = b""
             for subscriber, place in hearers:
@@ -77,7 +78,7 @@ class Audience:
             if (
                 only is None
                 and isinstance(event, ServerEvent)
-                and (self.missed.sound or not event.carries_sound)
+                and (self._keeps_sound or not event.carries_sound)
             ):
                 self._keep(event, text)
 

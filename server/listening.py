@@ -34,8 +34,8 @@ class Listening:
     """
 
     __slots__ = (
-        "_cleared", "_conversation", "_ended", "_heard", "_items", "_lengths", "_places", "_rate",
-        "_speaking", "_tell", "committed", "hear", "turn",
+        "_cleared", "_conversation", "_ended", "_items", "_lengths", "_places", "_rate",
+        "_speaking", "_tell", "committed", "heard", "turn",
     )  # fmt: skip
 
     def __init__(
@@ -49,8 +49,7 @@ class Listening:
         self.committed: set[str] = set()
         """Turns that the client committed, and that do not stand yet."""
         self._ended = 0
-        self._heard = Heard(kept * rate)
-        self.hear = self._heard.push
+        self.heard = Heard(kept * rate)
         """Takes the caller's sound."""
         self._places: dict[str, tuple[int, int]] = {}
         self._speaking = False
@@ -61,7 +60,7 @@ class Listening:
     @property
     def offered(self) -> int:
         """Samples heard since the session began."""
-        return self._heard.end
+        return self.heard.end
 
     @property
     def fresh(self) -> bool:
@@ -71,7 +70,7 @@ class Listening:
     def sound_of(self, item: str) -> Samples | None:
         """How a turn sounded, or None where it is not kept whole."""
         place = self._places.get(item)
-        return place and self._heard.cut(*place)
+        return place and self.heard.cut(*place)
 
     def ms(self, samples: int) -> int:
         """Whole milliseconds of the caller's sound."""
@@ -191,6 +190,6 @@ class Listening:
         """Remembers where a turn's sound lies, and forgets those whose sound is gone."""
         self._places[item] = (turn.start, turn.end)
         for old, (start, _) in tuple(self._places.items()):
-            if start >= self._heard.start:
+            if start >= self.heard.start:
                 break
             del self._places[old]

@@ -37,7 +37,8 @@ class Reply:
     """A reply that is being made: its open output ``item`` and the ``outputs`` that are whole.
 
     ``turn_ms`` is the length of the caller's turn it answers, ``made`` the samples made so far,
-    ``touched`` when (ns) anything last came of it.
+    ``sounding`` the message that the latest of them belong to, ``touched`` when (ns) anything last
+    came of it.
     """
 
     id: str
@@ -52,6 +53,7 @@ class Reply:
     item: Item | None = None
     outputs: list[Item] = field(default_factory=list)
     made: int = 0
+    sounding: Item | None = None
 
 
 @dataclass(slots=True)
@@ -75,7 +77,7 @@ class Replies:
         live: their sound is told when it leaves, not here.
     """
 
-    __slots__ = ("_conversation", "_live", "_open", "_rate", "_tell", "get")
+    __slots__ = ("_conversation", "_latest", "_live", "_open", "_rate", "_tell")
 
     def __init__(
         self,
@@ -90,8 +92,14 @@ class Replies:
         self._rate = rate
         self._live = live
         self._open: dict[str, Reply] = {}
-        self.get = self._open.get
+        self._latest: Reply | None = None
+
+    def get(self, reply_id: str) -> Reply | None:
         """The reply of an id, while it is being made."""
+        latest = self._latest
+        if latest is not None and latest.id == reply_id:
+            return latest
+        return self._open.get(reply_id)
 
     def all(self) -> tuple[Reply, ...]:
         """All that are being made, the oldest first."""
@@ -102,7 +110,7 @@ class Replies:
         return next((reply for reply in self._open.values() if not reply.out_of_band), None)
 
     def begin(self, reply: Reply) -> None:
-        self._open[reply.id] = reply
+        self._open[reply.id] = self._latest = reply
         self._tell(
             ReplyStarted(
                 reply=reply.id,
@@ -125,14 +133,15 @@ class Replies:
             ReplyText(reply=reply.id, index=index, item=item.id, text=text, start=start, end=end)
         )
 
-    def sound(self, reply: Reply, pcm: Sound) -> str:
-        """More sound; returns the id of the message it belongs to."""
-        item = (reply.item or self._message(reply)).id
+    def sound(self, reply: Reply, pcm: Sound) -> None:
+        """More sound, of the message that is open then."""
+        message = reply.item or self._message(reply)
+        if reply.sounding is not message:
+            reply.sounding = message
         reply.made += len(pcm)
         if not self._live:
-            self._conversation.sound(item, len(pcm))
-            self._tell(ReplyAudio(reply.id, len(reply.outputs), item, pcm))
-        return item
+            self._conversation.sound(message.id, len(pcm))
+            self._tell(ReplyAudio(reply.id, len(reply.outputs), message.id, pcm))
 
     def call(self, reply: Reply, tool: ToolCall) -> None:
         """A tool call, whole: an output item of its own, unless the reply has called enough."""
@@ -157,6 +166,8 @@ class Replies:
     def end(self, reply: Reply, outcome: Outcome) -> None:
         """Ends the reply, its open item with it."""
         del self._open[reply.id]
+        if reply is self._latest:
+            self._latest = None
         self._close_item(reply, "completed" if outcome.status == "completed" else "incomplete")
         self._tell(
             ReplyEnded(

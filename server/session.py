@@ -38,8 +38,7 @@ from server.updates import Updates
 
 LOOK, REPORT = 20_000_000, 100_000_000
 """Nanoseconds between looks at what may be due, and between reports to the engine of what was
-played, by which it knows its own echo. One with a clock yields by itself: then they are ten times
-as long."""
+played, by which it knows its own echo; 25 times as long where it yields by itself, by a clock."""
 
 
 class Session:
@@ -61,7 +60,7 @@ class Session:
         "_activity", "_began", "_context", "_cuts", "_engine", "_faulted", "_greeting", "_idle",
         "_idle_turn", "_judging", "_listening", "_live", "_look_at", "_now", "_owed", "_pace",
         "_reported", "_speaking", "_stream", "_tell", "_updates", "conversation",
-        "ended", "heard", "id", "info", "items", "muted", "settings",
+        "ended", "heard", "id", "info", "items", "muted", "settings", "tells_heard",
     )  # fmt: skip
 
     def __init__(
@@ -82,22 +81,23 @@ class Session:
         self.items = Items(self.conversation, tell, self._share_context, info)
         self.muted = False
         """Whether the engine hears silence instead of the caller; who watches hears the caller."""
-        self.ended, self.heard = False, 0.0  # seconds of the caller's sound
+        self.ended, self.tells_heard = False, live
+        """Whether it is over; whether the caller's sound is told as it is heard."""
         self._engine, self._tell = engine, tell
         self._stream = playout if isinstance(playout, Streamed) else None
         self._live, self._greeting = live, greeting
         self._cuts = info.tick is None  # A clocked engine listens as it speaks: it yields itself.
-        self._pace = 1 if self._cuts else 10
+        self._pace = 1 if self._cuts else 25
         rate, kept = info.input_rate, 0 if playout.paced else KEPT
         self._listening = Listening(self.conversation, tell, rate, kept)
+        self.heard = self._listening.heard
         self._speaking = Speaking(self.conversation, playout, tell, self._order, info, live=live)
         self._now = self._began = self._reported = self._look_at = now
         self._updates = Updates(self._order, tell)
         self._context = Shared(self._order, info.can.tools)
+        self._idle, self._owed, self._judging, self._faulted = IdleWatch(), Owed(), False, ""
         self._idle_turn: str | None = None
-        self._idle, self._owed = IdleWatch(), Owed()
         self._activity: Activity = "listening"
-        self._judging, self._faulted = False, ""
 
     # Requests -----------------------------------------------------------------------------------
 
@@ -108,12 +108,11 @@ class Session:
 
     def hear(self, pcm: Sound) -> int:
         """Offers the caller's sound at ``info.input_rate``; returns the room that is left."""
-        if self._live and not self.ended:
+        if self.tells_heard and not self.ended:
             self._tell(happen.Heard(pcm=pcm))
         if self.muted:
             pcm = np.zeros_like(pcm)
-        self._listening.hear(pcm)
-        self.heard += len(pcm) / self.info.input_rate
+        self.heard.push(pcm)
         try:
             return self._engine.hear(pcm)
         except contract.SessionEnded:

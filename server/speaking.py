@@ -7,6 +7,7 @@ the engine, which is told what was played and what is not wanted any more.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable
 
 from msgspec.structs import replace
@@ -125,7 +126,7 @@ class Speaking:
         """An engine that replies by itself began to."""
         self._replies.begin(
             Reply(
-                reply,
+                sys.intern(reply),  # As the border names it: one object is compared at once.
                 "audio",
                 settings.voice,
                 parallel_calls=settings.parallel_calls,
@@ -139,10 +140,7 @@ class Speaking:
         if reply is None:
             return
         reply.touched = now
-        item = self._replies.sound(reply, pcm)
-        if self._sounding.get(reply_id) != item:
-            self._sounding[reply_id] = item
-            forget_oldest(self._sounding)
+        self._replies.sound(reply, pcm)
         self._playout.push(reply_id, pcm, now)
 
     def more(self, event: contract.ReplyText | contract.ToolCall, now: int) -> None:
@@ -170,13 +168,13 @@ class Speaking:
             outcome = Outcome("cancelled", "client_cancelled", usage=event.usage)
         else:
             outcome = Outcome("failed", None, "reply_failed", event.message, event.usage)
-        self._replies.end(reply, outcome)
+        self._end(reply, outcome)
 
     def stop(self, reply: Reply, outcome: Outcome) -> None:
         """Ends a reply from our side; what was made of it may still be heard."""
         self._order(contract.Cancel(reply=reply.id))
         self._playout.finish(reply.id)
-        self._replies.end(reply, outcome)
+        self._end(reply, outcome)
 
     def stop_all(self, outcome: Outcome) -> None:
         """Ends every reply that is being made."""
@@ -198,7 +196,7 @@ class Speaking:
         cuts = {}
         if active is not None:
             if active.item is not None and active.modality == "audio":
-                self._sounding[active.id] = active.item.id
+                active.sounding = active.item
                 cuts = {active.id: self._playout.played(active.id, now)}
             self.stop(active, Outcome("cancelled", "turn_detected"))
         cuts |= self._playout.cut(now)
@@ -240,6 +238,13 @@ class Speaking:
                 self.stop(
                     reply, Outcome("failed", None, "reply_timeout", "the model stopped answering")
                 )
+
+    def _end(self, reply: Reply, outcome: Outcome) -> None:
+        """Ends a reply that may be heard for a while: its message can be cut until then."""
+        if reply.sounding is not None:
+            self._sounding[reply.id] = reply.sounding.id
+            forget_oldest(self._sounding)
+        self._replies.end(reply, outcome)
 
     def _stop_cut(self, cuts: Iterable[str], reason: Reason) -> None:
         """Ends those of ``cuts`` that are still being made: the rest would sound all the same."""

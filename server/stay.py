@@ -64,9 +64,9 @@ class Stay:
 
     __slots__ = (
         "_active", "_adapter", "_began", "_clocked", "_ended", "_engine", "_gone", "_grace",
-        "_idle", "_longest", "_paced", "_place", "_presence", "_record", "_rest", "_settled",
-        "_tasks", "audience", "call_id", "id", "inbox", "live", "look_at", "owner", "session",
-        "tokens", "transport",
+        "_idle", "_longest", "_over", "_paced", "_place", "_presence", "_record", "_rest",
+        "_settled", "_tasks", "audience", "call_id", "id", "inbox", "live", "look_at", "owner",
+        "session", "tokens", "transport",
     )  # fmt: skip
 
     def __init__(
@@ -102,6 +102,7 @@ class Stay:
         self._settled: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._ended: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self._gone: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._over = False
         self._began = self._active = time.monotonic_ns()
         playout = opening.playout()
         self._paced = isinstance(playout, Paced)
@@ -230,12 +231,12 @@ class Stay:
         self._record.ended(reason)
         self._presence.let_go()
         await asyncio.wait({self._gone}, timeout=GOODBYE)
-        self._gone.cancel()
+        self._let_go()
         self.audience.clear()
 
     def _pump(self, event: contract.Event) -> None:
         """Brings the engine's next event to the session, until the last or one that fails."""
-        if self._gone.done():
+        if self._over:
             return
         now = time.monotonic_ns()
         try:
@@ -248,7 +249,7 @@ class Stay:
             if not isinstance(event, contract.ReplyAudio):
                 self._note(event, now)
         except Exception as error:
-            self._gone.set_result(None)
+            self._let_go()
             self._fail(error)
 
     def _note(self, event: contract.Event, now: int) -> None:
@@ -259,8 +260,14 @@ class Stay:
         elif isinstance(event, contract.Applied) and self._clocked:
             self._rest = CLOCKED
         elif isinstance(event, contract.Closed):
-            self._gone.set_result(None)
+            self._let_go()
             self._spawn(self.end(event.reason), "end")
+
+    def _let_go(self) -> None:
+        """The engine has told all that it will be asked for."""
+        self._over = True
+        if not self._gone.done():
+            self._gone.set_result(None)
 
     def _tell(self, happening: Happening) -> None:
         """Renders a happening once and sends it to everybody; a refusal only to who asked.

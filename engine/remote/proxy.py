@@ -228,7 +228,9 @@ class RemoteEngine:
 
     def _received(self, message: wire.Audio | wire.FromHost) -> None:
         if isinstance(message, wire.Audio):  # Nearly all are.
-            self._told(message.session, ReplyAudio(message.reply, message.pcm))
+            session = self._sessions.get(message.session)
+            if session is not None and not session.told(ReplyAudio(message.reply, message.pcm)):
+                del self._sessions[message.session]
             return
         match message:
             case wire.Told():

@@ -33,7 +33,7 @@ class RemoteSession:
     """A session on the other side of the border."""
 
     __slots__ = (
-        "_capacity", "_link", "_looks", "_number", "_offered", "_outbox", "_patience", "_taken",
+        "_capacity", "_left", "_link", "_looks", "_number", "_outbox", "_patience", "_taken",
     )  # fmt: skip
 
     def __init__(self, number: int, link: Link, capacity: int, info: EngineInfo) -> None:
@@ -41,23 +41,21 @@ class RemoteSession:
         self._link = link
         self._capacity = capacity
         self._patience = info.input_rate // 2
-        self._offered = self._taken = self._looks = 0
+        self._left = capacity
+        self._taken = self._looks = 0
         self._outbox = Outbox()
 
     @property
     def room(self) -> int:
         """See ``EngineSession``. None while the other side does not read."""
-        room = self._capacity - (self._offered - self._taken)
-        return room if room > 0 and self._link.writable else 0
+        return self._left if self._left > 0 and self._link.writable else 0
 
     def hear(self, pcm: Sound) -> int:
         """See ``EngineSession``."""
         if self._outbox.closed is not None:
             raise SessionEnded(self._outbox.closed)
         samples = len(pcm)
-        if self._offered - self._taken <= self._patience:
-            self._looks = 0
-        self._offered += samples
+        self._left -= samples
         pieces = (pcm,) if samples <= _PIECE else np.split(pcm, range(_PIECE, samples, _PIECE))
         try:
             for piece in pieces:
@@ -99,6 +97,7 @@ class RemoteSession:
 
     def moved(self, taken: int) -> None:
         """The engine has come to ``taken`` samples."""
+        self._left += taken - self._taken
         self._taken = taken
         self._looks = 0
 
@@ -116,13 +115,19 @@ class RemoteSession:
 
         0 where too little waits to tell: an engine may wait for a whole frame or tick.
         """
-        if self._offered - self._taken <= self._patience:
+        if self._waiting <= self._patience:
             return 0
         self._looks += 1
         return self._looks
 
+    @property
+    def _waiting(self) -> int:
+        """Samples that were offered and not taken."""
+        return self._capacity - self._left
+
     def _end(self, reason: CloseReason, fault: Fault) -> None:
         if self._outbox.closed is None:
-            left = self._offered - self._taken
-            closed = Closed(reason, heard=self._offered, dropped=left, message=fault.message)
+            waiting = self._waiting
+            heard = self._taken + waiting
+            closed = Closed(reason, heard=heard, dropped=waiting, message=fault.message)
             self._outbox.end(closed, fault)

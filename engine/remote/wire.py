@@ -12,6 +12,7 @@ against a stranger. The bound on a frame catches a bug before it takes the memor
 from __future__ import annotations
 
 import struct
+import sys
 from collections.abc import Iterator
 from typing import Any, TypeAlias
 
@@ -224,7 +225,7 @@ class Unpacker:
                 yield self._decoder.decode(data[start:end])
             elif named:
                 begin = start + named
-                name = data[start:begin].decode()
+                name = sys.intern(data[start:begin].decode())  # Many have one name: it stays near.
                 yield Audio(session, np.frombuffer(data[begin:end], pcm.PCM16), name)
             else:
                 yield Audio(session, np.frombuffer(data[start:end], pcm.PCM16))

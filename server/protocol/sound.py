@@ -23,6 +23,8 @@ class Coding(NamedTuple):
     rate: int = 24_000
 
 
+_SHORT = 8_000
+"""Bytes that are heard without more ado where there is room: a second of G.711."""
 _AT_ONCE = 1.0
 """Seconds that are decoded in one step: a few milliseconds of a loop that carries every call."""
 _WIDTH = {"pcm": 2, "pcmu": 1, "pcma": 1}
@@ -91,7 +93,8 @@ class InputBuffer:
     """
 
     __slots__ = (
-        "_coding", "_decode", "_rate", "_room", "_session", "_step", "_unheard", "_width", "behind",
+        "_coding", "_decode", "_rate", "_room", "_session", "_step", "_swell", "_unheard", "_width",
+        "behind", "heard",
     )  # fmt: skip
 
     def __init__(self, session: _Hearing, coding: Coding, rate: int) -> None:
@@ -100,6 +103,8 @@ class InputBuffer:
         self._step = int(_AT_ONCE * rate)
         self._room = 0  # when it was heard last; there may be more now
         self._unheard: bytes | memoryview = b""
+        self.heard = 0
+        """Samples that were heard since somebody set it back."""
         self.behind = False
         """Whether sound waits to be heard."""
         self.coding = coding
@@ -117,14 +122,24 @@ class InputBuffer:
         self._coding = coding
         self._width = _WIDTH[coding.law]
         self._decode = input_decoder(coding, self._rate)
+        self._swell = -(-self._rate // (coding.rate * self._width))  # samples of a byte, at most
 
     def append(self, data: bytes) -> bool:
         """Takes more sound; False: it ends within a sample, and was not taken."""
-        if len(data) % self._width:
+        size = len(data)
+        if size % self._width:
             return False
-        self._unheard = bytes(self._unheard) + data if self.behind else data
-        self.pump()
+        if not self.behind and size * self._swell <= self._room and size <= _SHORT:
+            self._hear(data)
+        else:
+            self._unheard = bytes(self._unheard) + data if self.behind else data
+            self.pump()
         return True
+
+    def _hear(self, piece: bytes | memoryview) -> None:
+        sound = self._decode(piece)
+        self.heard += len(sound)
+        self._room = self._session.hear(sound)
 
     def clear(self) -> None:
         """Forgets what was not heard yet."""
@@ -140,6 +155,6 @@ class InputBuffer:
             fits = room * self._coding.rate // self._rate * self._width
             piece, self._unheard = piece[:fits], memoryview(piece)[fits:]
         if piece:
-            self._room = self._session.hear(self._decode(piece))
+            self._hear(piece)
         self.behind = len(self._unheard) > 0
         return not self.behind

@@ -76,7 +76,7 @@ class SocketSubscriber:
 
     def send(self, text: bytes) -> None:
         """Sends an event. Never blocks."""
-        if not self._queue and self._ws.send_now(text):
+        if not self._bytes and self._ws.send_now(text):
             return
         if self.overrun.is_set():
             return

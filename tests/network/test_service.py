@@ -95,7 +95,7 @@ async def test_a_client_that_does_not_read_is_closed_and_holds_nobody_up(
     async with service() as now, now.caller.ws_connect("/v1/realtime") as ws:
         await event(ws)
         stay = next(iter(now.manager._stays.values()))
-        subscriber = next(iter(stay.audience._places))
+        ((subscriber, _),) = stay.audience._places
         for _ in range(20):
             subscriber.send(b"x" * 1_000_000)
         assert await closed(ws) == 1008

@@ -131,10 +131,10 @@ async def test_a_goodbye_is_heard_although_the_connection_is_reset_behind_it() -
             while b"session.created" not in came:
                 came += await loop.sock_recv(client, 1 << 16)
         (stay,) = now.manager._stays.values()
-        (subscriber,) = stay.audience._places
+        ((subscriber, _),) = stay.audience._places
         client.send(frame(appending(8)) + GOODBYE)
         reset(client)
         subscriber.send(b"an event")
         async with asyncio.timeout(15):
             assert await stay.ended() == "hangup"
-        assert stay.session.heard > 0
+        assert stay.session.heard.end > 0

@@ -27,7 +27,7 @@ class Ear:
         self.listening = Listening(self.conversation, self.told.append, RATE, kept=2)
 
     def hear(self, seconds: float) -> None:
-        self.listening.hear(np.full(round(seconds * RATE), 0.5, np.float32))
+        self.listening.heard.push(np.full(round(seconds * RATE), 0.5, np.float32))
 
     def tells(self, kind: type[T]) -> list[T]:
         return [each for each in self.told if isinstance(each, kind)]

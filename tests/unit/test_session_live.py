@@ -55,7 +55,7 @@ def test_a_muted_caller_is_silent_to_the_engine_alone_and_time_goes_on() -> None
     assert [len(pcm) for pcm in talk.heard] == [160, 160, 160]
     assert [bool(pcm.any()) for pcm in talk.heard] == [True, False, True]
     assert all(pcm.all() for pcm in told), "a sideband hears the caller before muting (live's SDK)"
-    assert talk.session.heard == pytest.approx(0.03)
+    assert talk.session.heard.end == 480
 
 
 def test_only_a_live_session_tells_its_sound() -> None:

@@ -67,7 +67,7 @@ class LiveAdapter:
     """
 
     __slots__ = (
-        "_channel", "_close_id", "_delegations", "_encoder", "_leg", "_reflected_in",
+        "_channel", "_close_id", "_delegations", "_encode", "_leg", "_reflected_in",
         "_reflected_out", "_reported", "_said", "_session", "_shown", "_spoken", "_start_id",
         "_watched", "input",
     )  # fmt: skip
@@ -83,10 +83,11 @@ class LiveAdapter:
         self._leg = leg
         self._channel = DataChannel() if shown.client is UNSET else shown.client.data_channel
         self.input = InputBuffer(session, coding, info.input_rate)
-        self._encoder = OutputEncoder(coding, info.output_rate)
+        self._encode = OutputEncoder(coding, info.output_rate).push
         self._reflected_in = OutputEncoder(_REFLECTED, info.input_rate)
         self._reflected_out = OutputEncoder(_REFLECTED, info.output_rate)
         self._watched = False
+        session.tells_heard = info.can.transcripts  # For the time of their words.
         self._said = InputTimeline(info.input_rate)
         self._spoken = OutputTimeline(info.output_rate)
         self._delegations = Delegations()
@@ -96,7 +97,7 @@ class LiveAdapter:
     def opening(self, place: Place) -> list[Struct]:
         """See ``Adapter``: a sideband hears what happens from now on, and the sound with it."""
         if place == "sideband":
-            self._watched = True
+            self._watched = self._session.tells_heard = True
             return []
         return [events.SessionStarted(session=self._shown, client_event_id=self._start_id)]
 
@@ -234,11 +235,11 @@ class LiveAdapter:
         rendered: list[Struct] = []
         if sounded.lost:
             self._spoken.skip(sounded.lost)
-        start = self._spoken.ms
+        start = self._spoken.ms if self._watched else 0
         begun = self._spoken.advance(len(sounded.pcm), sounded.reply, sounded.end)
         end = self._spoken.ms
         if not self._leg:
-            delta = base64(self._encoder.push(sounded.pcm))
+            delta = base64(self._encode(sounded.pcm))
             rendered.append(events.OutputAudioDelta(delta=delta))
         if self._watched:
             audio = base64(self._reflected_out.push(sounded.pcm))

@@ -40,15 +40,18 @@ class _Prose:
 class OutputTimeline:
     """What is said to the caller; ``rate`` is in Hz."""
 
-    __slots__ = ("_position", "_prose", "_rate", "_words", "ms")
+    __slots__ = ("_position", "_prose", "_rate", "_words")
 
     def __init__(self, rate: int) -> None:
-        self.ms = 0
-        """How far the stream has come."""
         self._rate = rate
         self._position = 0
         self._prose = _Prose()
         self._words: dict[str, deque[tuple[str, int, int]]] = {}
+
+    @property
+    def ms(self) -> int:
+        """How far the stream has come."""
+        return self._position * 1000 // self._rate
 
     def say(self, reply: str, text: str, start: int, end: int) -> None:
         """``text`` will be spoken by the samples ``start`` to ``end`` of ``reply``."""
@@ -58,7 +61,6 @@ class OutputTimeline:
     def skip(self, samples: int) -> None:
         """``samples`` of silence were not sent in time."""
         self._position += samples
-        self.ms = self._ms(self._position)
 
     def advance(self, samples: int, reply: str | None, end: int) -> list[Words]:
         """``samples`` more have left, the last of them being sample ``end`` of ``reply``.
@@ -66,9 +68,8 @@ class OutputTimeline:
         Returns the words whose sound has begun.
         """
         self._position += samples
-        self.ms = self._position * 1000 // self._rate
         begun: list[Words] = []
-        if reply not in self._words:
+        if not self._words or reply not in self._words:
             return begun
         waiting, first = self._words[reply], self._position - end
         while waiting and waiting[0][1] < max(end, 1):
