@@ -22,7 +22,7 @@ untold. So there is one for 2,000 calls that begin, and at most 50 MB that nobod
 _FEW = 8
 """Calls whose leavings are not worth a look."""
 _REST = 2.0
-"""Seconds between a call's end and a look for what it left."""
+"""Seconds that connections have to go before a look for what calls have left."""
 
 
 class Leavings:
@@ -43,9 +43,9 @@ class Leavings:
         """A call has ended, and so many ``others`` go on."""
         self._calls += 1
         if self._spares and not self._looks_soon and self._calls > max(_FEW, others // 4):
-            self._looks_soon = True
+            self._calls, self._looks_soon = 0, True
             asyncio.get_running_loop().call_later(_REST, self._look)
 
     def _look(self) -> None:
-        self._calls, self._looks_soon = 0, False
+        self._looks_soon = False
         gc.collect()

@@ -34,7 +34,7 @@ PATIENCE = 3_000_000_000
 _STEP = 0.05
 """Seconds of room from which on an engine that was full is given more at once."""
 _COUNTED = 4000
-"""Samples of sound that are counted together, a quarter of a second at 16 kHz; all are by looks."""
+"""Samples of sound that are counted together: a quarter of a second at 16 kHz."""
 
 
 class Inbox:

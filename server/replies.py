@@ -136,7 +136,7 @@ class Replies:
     def sound(self, reply: Reply, pcm: Sound) -> None:
         """More sound, of the message that is open then."""
         message = reply.item or self._message(reply)
-        if reply.sounding is not message:
+        if reply.sounding is not message:  # Storing it would touch it, at each frame of each call.
             reply.sounding = message
         reply.made += len(pcm)
         if not self._live:

@@ -38,7 +38,7 @@ from server.updates import Updates
 
 LOOK, REPORT = 20_000_000, 100_000_000
 """Nanoseconds between looks at what may be due, and between reports to the engine of what was
-played, by which it knows its own echo; 25 times as long where it yields by itself, by a clock."""
+played, by which it knows its own echo. Where it yields by itself, by a clock, both are longer."""
 
 
 class Session:
@@ -58,8 +58,8 @@ class Session:
 
     __slots__ = (
         "_activity", "_began", "_context", "_cuts", "_engine", "_faulted", "_greeting", "_idle",
-        "_idle_turn", "_judging", "_listening", "_live", "_look_at", "_now", "_owed", "_pace",
-        "_reported", "_speaking", "_stream", "_tell", "_updates", "conversation",
+        "_idle_turn", "_judging", "_listening", "_live", "_look", "_look_at", "_now", "_owed",
+        "_report", "_reported", "_speaking", "_stream", "_tell", "_updates", "conversation",
         "ended", "heard", "id", "info", "items", "muted", "settings", "tells_heard",
     )  # fmt: skip
 
@@ -87,7 +87,7 @@ class Session:
         self._stream = playout if isinstance(playout, Streamed) else None
         self._live, self._greeting = live, greeting
         self._cuts = info.tick is None  # A clocked engine listens as it speaks: it yields itself.
-        self._pace = 1 if self._cuts else 25
+        self._look, self._report = (LOOK, REPORT) if self._cuts else (25 * LOOK, 10 * REPORT)
         rate, kept = info.input_rate, 0 if playout.paced else KEPT
         self._listening = Listening(self.conversation, tell, rate, kept)
         self.heard = self._listening.heard
@@ -253,10 +253,10 @@ class Session:
         self._now = now
         if self.ended or now < self._look_at:
             return
-        self._look_at = now + LOOK * (self._pace if self._updates.answered else 1)
+        self._look_at = now + (self._look if self._updates.answered else LOOK)
         if self._updates.overdue(now - self._began):
             self.update(None, self.settings)
-        if now - self._reported >= REPORT * self._pace:
+        if now - self._reported >= self._report:
             self._reported = now
             self._speaking.report(now)
         self._speaking.expire(now)

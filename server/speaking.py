@@ -7,7 +7,6 @@ the engine, which is told what was played and what is not wanted any more.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterable
 
 from msgspec.structs import replace
@@ -126,7 +125,7 @@ class Speaking:
         """An engine that replies by itself began to."""
         self._replies.begin(
             Reply(
-                sys.intern(reply),  # As the border names it: one object is compared at once.
+                reply,
                 "audio",
                 settings.voice,
                 parallel_calls=settings.parallel_calls,

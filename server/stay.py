@@ -265,8 +265,8 @@ class Stay:
 
     def _let_go(self) -> None:
         """The engine has told all that it will be asked for."""
-        self._over = True
-        if not self._gone.done():
+        if not self._over:
+            self._over = True
             self._gone.set_result(None)
 
     def _tell(self, happening: Happening) -> None:

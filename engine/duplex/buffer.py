@@ -50,7 +50,7 @@ class Buffer:
         self._orders: deque[tuple[int, Order]] = deque()
         """Each with the samples that had been offered before it."""
         self._flows = False
-        self._surplus: list[int] = []  # samples, of the latest ticks in a row that left any
+        self._surplus: list[int] = []  # samples, of the latest ticks in a row that left much
         self.real_time = False
         self._waited = 0
         self._behind = 0  # samples that skipped ticks did not take

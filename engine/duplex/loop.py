@@ -260,14 +260,14 @@ class Loop:
         batch.tick(run)
         due, tokens = (run & batch.sane & batch.due).tolist(), batch.tokens[:, 0].tolist()
         for part, given in zip(parts, orders, strict=True):
-            slots = [seat.slot for seat in part]
+            own = [seat.slot for seat in part]
             frames = [
                 (
                     seat.listener,
                     Frame(skipped, obeyed, pcm if due[slot] else None, level, tokens[slot]),
                 )
                 for seat, slot, obeyed, pcm, level in zip(
-                    part, slots, given, *self._sounds.say(slots), strict=True
+                    part, own, given, *self._sounds.say(own), strict=True
                 )
             ]
             self._tell(partial(_hand_out, frames))

@@ -181,8 +181,9 @@ class Served:
         """Passes an event on."""
         try:
             if isinstance(event, ReplyAudio):
-                frame = wire.sound(number, event.pcm, event.reply.encode())
-                self._link.offer(frame, within=self._link.company)
+                self._link.send(
+                    wire.Audio(number, event.pcm, event.reply), within=self._link.company
+                )
             else:
                 self._link.send(wire.Told(number, event))
         except Exception as error:

@@ -12,7 +12,6 @@ against a stranger. The bound on a frame catches a bug before it takes the memor
 from __future__ import annotations
 
 import struct
-import sys
 from collections.abc import Iterator
 from typing import Any, TypeAlias
 
@@ -28,6 +27,8 @@ MAX_FRAME = 64 << 20
 _HEAD = struct.Struct("<IIH")
 """Bytes behind the head; the session whose sound they are, or 0; bytes of its reply's name."""
 _LONGEST_NAME = 0xFFFF
+_NAMES = 64
+"""Replies' names that are remembered."""
 
 
 class Unsendable(EngineError):
@@ -203,6 +204,7 @@ class Unpacker:
 
     def __init__(self, kind: Any) -> None:
         self._decoder = msgspec.msgpack.Decoder(kind)
+        self._names: dict[bytes, str] = {}
         self._rest = b""
 
     def push(self, data: bytes | memoryview) -> Iterator[Any]:
@@ -225,12 +227,24 @@ class Unpacker:
                 yield self._decoder.decode(data[start:end])
             elif named:
                 begin = start + named
-                name = sys.intern(data[start:begin].decode())  # Many have one name: it stays near.
+                name = self._named(data[start:begin])
                 yield Audio(session, np.frombuffer(data[begin:end], pcm.PCM16), name)
             else:
                 yield Audio(session, np.frombuffer(data[start:end], pcm.PCM16))
             at = end
         self._rest = data[at:]
+
+    def _named(self, name: bytes) -> str:
+        """A reply's name: of many sessions' replies, who have one name, the same object each time.
+
+        It is compared, and looked up by, at each frame.
+        """
+        known = self._names.get(name)
+        if known is None:
+            if len(self._names) == _NAMES:
+                self._names.clear()
+            known = self._names[name] = name.decode()
+        return known
 
 
 _encoder = msgspec.msgpack.Encoder()

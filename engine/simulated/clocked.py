@@ -6,6 +6,7 @@ after silence it says a word, too.
 
 from __future__ import annotations
 
+import heapq
 import threading
 import time
 
@@ -52,7 +53,7 @@ class Echoes:
         self.heard = self.pcm if same else np.zeros((slots, spoken), np.float32)
         self.tokens = np.zeros((slots, 1), np.int64)
         self.due = self.sane = np.ones(slots, np.bool_)
-        self._free = list(range(slots))[::-1]
+        self._free = list(range(slots))  # a heap: the lowest are taken first
         self.primed, self._speaks = np.zeros((2, slots), np.bool_)
         self._begun, self._frames = np.zeros((2, slots), np.int64)
         self._resamplers: dict[int, Resampler] = {}
@@ -60,7 +61,7 @@ class Echoes:
 
     def join(self, positions: int | None = None) -> int | None:
         """See ``Batch``."""
-        return self._free.pop() if self._free else None
+        return heapq.heappop(self._free) if self._free else None
 
     def begin(self, slot: int, choices: Choices, prompt: object = None) -> None:
         """See ``Batch``."""
@@ -72,7 +73,7 @@ class Echoes:
     def leave(self, slot: int) -> None:
         """See ``Batch``."""
         self.primed[slot] = False
-        self._free.append(slot)
+        heapq.heappush(self._free, slot)
 
     def tick(self, run: npt.NDArray[np.bool_]) -> None:
         """See ``Batch``."""

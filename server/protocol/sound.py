@@ -129,7 +129,7 @@ class InputBuffer:
         size = len(data)
         if size % self._width:
             return False
-        if not self.behind and size * self._swell <= self._room and size <= _SHORT:
+        if not self.behind and 0 < size * self._swell <= self._room and size <= _SHORT:
             self._hear(data)
         else:
             self._unheard = bytes(self._unheard) + data if self.behind else data

@@ -26,10 +26,12 @@ class Ear:
     def __init__(self, room: int) -> None:
         self.room = room
         self.heard: Samples = np.zeros(0, np.float32)
+        self.pieces = 0
 
     def hear(self, sound: Sound) -> int:
         assert len(sound) <= self.room
         self.heard = np.concatenate([self.heard, pcm.floats(sound)])
+        self.pieces += 1
         self.room -= len(sound)
         return self.room
 
@@ -44,13 +46,19 @@ def test_a_reply_is_the_same_bytes_however_the_engine_cut_it(
     assert cut + pieces.flush() == whole.push(TONE) + whole.flush()
 
 
-@given(formats, rates, cuts, st.lists(st.integers(1, 3000), min_size=1, max_size=20))
+@given(
+    formats,
+    rates,
+    cuts,
+    st.integers(0, 20_000),
+    st.lists(st.integers(1, 3000), min_size=1, max_size=20),
+)
 def test_a_caller_is_heard_the_same_however_the_sound_was_cut_and_had_to_wait(
-    format: Format, rate: int, places: list[int], rooms: list[int]
+    format: Format, rate: int, places: list[int], room: int, rooms: list[int]
 ) -> None:
     data = ENCODED[format]
     width = len(data) // len(TONE)
-    free, narrow = Ear(10**6), Ear(0)
+    free, narrow = Ear(10**6), Ear(room)
     InputBuffer(free, format.coding, rate).append(data)
     buffer = InputBuffer(narrow, format.coding, rate)
     for start, end in pairwise([0, *places, len(TONE)]):
@@ -62,6 +70,15 @@ def test_a_caller_is_heard_the_same_however_the_sound_was_cut_and_had_to_wait(
     while not buffer.pump():
         continue
     assert narrow.heard.tobytes() == free.heard.tobytes()
+    assert buffer.heard == len(narrow.heard)
+
+
+def test_an_append_of_nothing_is_nothing_heard() -> None:
+    ear = Ear(10**6)
+    buffer = InputBuffer(ear, Pcm().coding, 24_000)
+    for data in (b"", b"ab", b""):
+        assert buffer.append(data)
+    assert ear.pieces == 1
 
 
 def test_a_minute_is_not_decoded_in_one_step() -> None:

@@ -69,6 +69,15 @@ def test_only_a_live_session_tells_its_sound() -> None:
     assert not talk.tells(happen.Sounded)
 
 
+def test_what_nobody_asks_for_of_a_callers_sound_is_not_told_and_is_heard() -> None:
+    talk, piece = Live(), np.full(160, 0.5, np.float32)
+    for wanted in (False, True, False):
+        talk.session.tells_heard = wanted
+        talk.session.hear(piece)
+    assert len(talk.tells(happen.Heard)) == 1
+    assert len(talk.heard) == 3
+
+
 def test_the_stream_tells_every_sample_and_whose_it_is() -> None:
     talk = Live()
     talk.pass_time(0.1)

@@ -87,7 +87,7 @@ class LiveAdapter:
         self._reflected_in = OutputEncoder(_REFLECTED, info.input_rate)
         self._reflected_out = OutputEncoder(_REFLECTED, info.output_rate)
         self._watched = False
-        session.tells_heard = info.can.transcripts  # For the time of their words.
+        session.tells_heard = info.can.transcripts  # Or a sideband: nobody else needs to know.
         self._said = InputTimeline(info.input_rate)
         self._spoken = OutputTimeline(info.output_rate)
         self._delegations = Delegations()

@@ -69,7 +69,7 @@ class OutputTimeline:
         """
         self._position += samples
         begun: list[Words] = []
-        if not self._words or reply not in self._words:
+        if reply not in self._words:
             return begun
         waiting, first = self._words[reply], self._position - end
         while waiting and waiting[0][1] < max(end, 1):
