@@ -22,7 +22,7 @@ from tests.serving import Server
 
 MOST = 0.15
 """Share of a core, which a client without manners soon takes and a call alone does not."""
-BURST, EVERY = 50, 0.02
+BURST, EVERY = 200, 0.02
 WITHIN = 60.0
 IN_TIME = 0.1
 """Seconds from one packet of a neighbour's reply to the next; wide, for other work delays them."""
