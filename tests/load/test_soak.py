@@ -140,9 +140,9 @@ def soaked(server: Server, callers: int, tell: Tell) -> float:
 
 
 def settled(server: Server) -> None:
-    """Returns when everybody has gone."""
+    """Returns when everybody has gone, and what they left has been looked for."""
     until(lambda: server.metric("parley_sessions_active") == 0, GONE)
-    time.sleep(0.5)
+    time.sleep(3.0)
 
 
 @pytest.mark.timeout(180)
