@@ -102,7 +102,7 @@ class Stay:
         self._settled: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._ended: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self._gone: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._over = False
+        self._over = False  # Whether that is done, which is asked for each frame.
         self._began = self._active = time.monotonic_ns()
         playout = opening.playout()
         self._paced = isinstance(playout, Paced)

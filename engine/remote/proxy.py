@@ -228,9 +228,7 @@ class RemoteEngine:
 
     def _received(self, message: wire.Audio | wire.FromHost) -> None:
         if isinstance(message, wire.Audio):  # Nearly all are.
-            session = self._sessions.get(message.session)
-            if session is not None and not session.told(ReplyAudio(message.reply, message.pcm)):
-                del self._sessions[message.session]
+            self._told(message.session, ReplyAudio(message.reply, message.pcm))
             return
         match message:
             case wire.Told():
